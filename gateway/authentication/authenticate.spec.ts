@@ -1,48 +1,6 @@
 import { type ApiKey, type KeyUse, NO_LOGGER, Unavailable } from '@tributary/core';
 import { expect, it } from 'vitest';
-import { createKeyUseNotes, shareCatchUps } from './authenticate.ts';
-
-function looking() {
-  const looks: { found(): void; failed(): void }[] = [];
-  const catchUp = shareCatchUps(
-    {
-      catchUp: () =>
-        new Promise((resolve, reject) => {
-          looks.push({ found: resolve, failed: () => reject(new Unavailable('down')) });
-        }),
-    },
-    250,
-  );
-  return { looks, catchUp };
-}
-
-it('looks once for all callers that arrive during one look-up, and only after they arrived', async () => {
-  const { looks, catchUp } = looking();
-  const first = catchUp();
-  const others = Array.from({ length: 1_000 }, catchUp);
-  expect(looks).toHaveLength(1);
-  looks[0]?.found();
-  await first;
-  expect(looks).toHaveLength(2);
-  const late = catchUp();
-  expect(looks).toHaveLength(2);
-  looks[1]?.found();
-  await Promise.all(others);
-  expect(looks).toHaveLength(3);
-  looks[2]?.found();
-  await late;
-});
-
-it('looks again for waiting callers when a look-up failed', async () => {
-  const { looks, catchUp } = looking();
-  const first = catchUp();
-  const second = catchUp();
-  looks[0]?.failed();
-  await expect(first).rejects.toThrow(Unavailable);
-  expect(looks).toHaveLength(2);
-  looks[1]?.found();
-  await expect(second).resolves.toBeUndefined();
-});
+import { createKeyUseNotes } from './authenticate.ts';
 
 const apiKey = (id: string) => ({ kind: 'api_key', key: { id } as ApiKey }) as const;
 const START = 1_000_000;

@@ -1,6 +1,5 @@
 import {
   type Account,
-  type Catalog,
   type CatalogView,
   type Clock,
   type FactOrigin,
@@ -12,6 +11,7 @@ import {
   type Permission,
   parseKey,
   permissionOf,
+  sharedByCallers,
 } from '@tributary/core';
 import type { FastifyRequest } from 'fastify';
 import type { GatewayDependencies } from '../dependencies.ts';
@@ -37,7 +37,7 @@ type Authenticate = (request: FastifyRequest, credential: string | undefined) =>
 export function createAuthenticate(dependencies: AuthenticationDependencies): Authenticate {
   const { catalog, identity, clock } = dependencies;
   const failures = new FailedAuthentications(clock);
-  const catchUp = shareCatchUps(catalog, CATCH_UP_MS);
+  const catchUp = sharedByCallers(() => catalog.catchUp(CATCH_UP_MS));
   const findAccount = createFindAccount(dependencies);
 
   async function callerProven(token: string | undefined, request: FastifyRequest): Promise<Caller> {
@@ -108,33 +108,6 @@ export function createAuthenticate(dependencies: AuthenticationDependencies): Au
 export function usableKey(state: CatalogView, hash: string, now: number): Caller | undefined {
   const caller = state.keyByHash(hash);
   return caller !== undefined && isUsable(caller.key, now) ? caller : undefined;
-}
-
-/**
- * Shares the catalog's `catchUp` between concurrent requests. A request that comes while one runs shares the next one,
- * which begins after the request and so includes what it waits for. A request waits for two at most.
- */
-export function shareCatchUps(catalog: Pick<Catalog, 'catchUp'>, timeoutMs: number): () => Promise<void> {
-  let running: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
-
-  function begin(): Promise<void> {
-    running = catalog.catchUp(timeoutMs).finally(() => {
-      running = undefined;
-    });
-    return running;
-  }
-
-  return () => {
-    if (next !== undefined) return next;
-    if (running === undefined) return begin();
-    const after = () => {
-      next = undefined;
-      return begin();
-    };
-    next = running.then(after, after);
-    return next;
-  };
 }
 
 /** The use of a key is written at most this often, ms. */

@@ -315,7 +315,7 @@ function run({ count, limiter, retryAfter, latencyMs, processes = 1 }: Run) {
           sender.pace = afterAccepted(sender.pace, atPace, now);
         } else {
           waiting += 1;
-          sender.pace = afterRefusal(sender.pace, askedMs, began, now);
+          sender.pace = afterRefusal(sender.pace, askedMs, began, now, true);
         }
         for (const each of senders) flush(each);
       };
@@ -386,9 +386,9 @@ describe('a receiver with a limit', () => {
   it('that begins to refuse everything gets one request more than those under way', () => {
     let pace = idlePace(0);
     for (let n = 0; n < 500; n++) pace = afterAccepted(pace, true, n);
-    const once = afterRefusal(pace, 7_000, 500, 501);
+    const once = afterRefusal(pace, 7_000, 500, 501, true);
     expect(paceWaitMs(once, undefined, 501)).toBe(0);
-    expect(paceWaitMs(afterRefusal(once, 7_000, 501, 502), undefined, 502)).toBe(7_000);
+    expect(paceWaitMs(afterRefusal(once, 7_000, 501, 502, true), undefined, 502)).toBe(7_000);
   });
 
   it.each([2, 4])('is shared by %d processes that know nothing of each other', (processes) => {
@@ -439,7 +439,7 @@ describe('a receiver with a limit', () => {
     let [pace, now, asked] = [idlePace(0), 0, 0];
     while (now < 24 * 3_600_000) {
       asked += 1;
-      pace = afterRefusal(afterBegin(pace, undefined, now), 1_000, now, now + 5);
+      pace = afterRefusal(afterBegin(pace, undefined, now), 1_000, now, now + 5, true);
       now += 5 + paceWaitMs(pace, undefined, now + 5);
     }
     expect(asked).toBeLessThan(1_500);
@@ -452,20 +452,20 @@ function paced(): Pace {
   let pace = idlePace(0);
   for (let n = 0; n < 10; n++) pace = afterAccepted(pace, true, 0);
   // A single refusal after accepted requests says nothing.
-  return afterRefusal(afterRefusal(pace, 0, 0, 1), 0, 0, 1);
+  return afterRefusal(afterRefusal(pace, 0, 0, 1, true), 0, 0, 1, true);
 }
 
 describe('the pace of a destination', () => {
   it('holds its first request back exactly as long as the destination asked, and for an hour at most', () => {
-    expect(paceWaitMs(afterRefusal(idlePace(0), 7_000, 0, 10), undefined, 10)).toBe(7_000);
+    expect(paceWaitMs(afterRefusal(idlePace(0), 7_000, 0, 10, true), undefined, 10)).toBe(7_000);
     expect(paceWaitMs(afterAskedToWait(idlePace(0), 300, 10), undefined, 10)).toBe(300);
-    const forEver = afterRefusal(idlePace(0), 1e12, 0, 0);
+    const forEver = afterRefusal(idlePace(0), 1e12, 0, 0, true);
     expect(paceWaitMs(forEver, undefined, 0)).toBe(MAX_RETRY_AFTER_MS);
   });
 
   it('is lowered once by requests that were under way together, and the longest wait of them holds', () => {
     const first = paced();
-    const second = afterRefusal(first, 3_000, 0.5, 20);
+    const second = afterRefusal(first, 3_000, 0.5, 20, true);
     expect(requestsPerSecond(second, undefined)).toBe(9.3);
     expect(paceWaitMs(second, undefined, 20)).toBe(3_000);
   });

@@ -411,7 +411,13 @@ export function afterAskedToWait(pace: Pace, askedMs: number, now: number): Pace
  * The destination refused a request that began at `beganAt` for its rate, alone or not. `askedMs`: its `Retry-After`, 0
  * without one.
  */
-export function afterRefusal(pace: Pace, askedMs: number, beganAt: number, now: number, atPace = true): Pace {
+export function afterRefusal(
+  pace: Pace,
+  askedMs: number,
+  beganAt: number,
+  now: number,
+  atPace: boolean,
+): Pace {
   const refusedShare = pace.refusedShare + (1 - pace.refusedShare) / SHARE_OF_REQUESTS;
   if (isAlone(pace))
     return {

@@ -231,8 +231,8 @@ export function setUp(
   const sendQuickly = (task: DeliveryTask, context: StageContext = { signal }, slowAfterMs = 500) =>
     send(task, DESTINATION, context, 'quick', slowAfterMs);
   /** Sends as a quick stage does, and waits until it has left the delivery to the slow queue. */
-  const leaveToSlowQueue = async (one: Delivery, context: StageContext = { signal }) => {
-    const soon = sendQuickly(taskOf(one), context);
+  const leaveToSlowQueue = async (one: Delivery) => {
+    const soon = sendQuickly(taskOf(one));
     await turn();
     time.elapsed += 501;
     return soon;
@@ -268,7 +268,7 @@ export function turn(): Promise<void> {
 }
 
 /** Lets time pass in a spec with fake timers. */
-export function passing(time: { now: number; elapsed: number }) {
+export function timePasser(time: { now: number; elapsed: number }) {
   return async (ms: number) => {
     for (let passed = 0; passed < ms; passed += 25) {
       time.elapsed += 25;

@@ -8,17 +8,17 @@ import {
   delivery,
   FRESH,
   OK,
-  passing,
   START,
   setUp,
   taskOf,
+  timePasser,
   turn,
 } from './deliveries.fixture.ts';
 
-function withFakeTimers(time: Parameters<typeof passing>[0]) {
+function withFakeTimers(time: Parameters<typeof timePasser>[0]) {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
-  return passing(time);
+  return timePasser(time);
 }
 
 describe('a destination', () => {

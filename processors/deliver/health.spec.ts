@@ -43,7 +43,7 @@ const DOWN = { outcome: 'retry', reason: 'HTTP 503', status: 503 } as const;
 
 describe('HealthTally', () => {
   it('counts the last minute, and keeps the last errors and the last success for longer', () => {
-    const tally = new HealthTally(0);
+    const tally = new HealthTally(0, new HealthCounts());
     tally.attempted({ outcome: 'delivered' }, 5, NOW, 1_000);
     tally.noteNotAttempted(2_000);
     for (let n = 0; n < 8; n++) tally.attempted({ ...DOWN, reason: `no ${n}` }, 5, NOW + n, 30_000);
@@ -69,7 +69,7 @@ describe('HealthTally', () => {
   });
 
   it('divides by no time at all', () => {
-    expect(new HealthTally(5).tallied(5).window_ms).toBe(1);
+    expect(new HealthTally(5, new HealthCounts()).tallied(5).window_ms).toBe(1);
   });
 });
 

@@ -93,7 +93,7 @@ export class HealthTally {
   readonly #sinceTaken: HealthCounts;
 
   /** `sinceTaken` counts the same attempts. */
-  constructor(elapsed: number, sinceTaken = new HealthCounts()) {
+  constructor(elapsed: number, sinceTaken: HealthCounts) {
     this.#beganAt = elapsed;
     this.#sinceTaken = sinceTaken;
   }

@@ -1,7 +1,7 @@
 import { deliveryText, HEADER, type Headers, type OutputRecord, TOPIC } from '@tributary/core';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { PartitionWindows } from '../fairness/partition-windows.ts';
-import { delivery, FRESH, OK, passing, START, setUp, taskOf } from './deliveries.fixture.ts';
+import { delivery, FRESH, OK, START, setUp, taskOf, timePasser } from './deliveries.fixture.ts';
 import { deliver } from './stage.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }));
@@ -14,7 +14,7 @@ function setUpHolding(holdMs: number, perSecond?: number) {
     waitMs: 200_000,
     ...(perSecond === undefined ? {} : { perSecond }),
   });
-  return { ...set, pass: passing(set.time) };
+  return { ...set, pass: timePasser(set.time) };
 }
 
 it('a batch held open for longer than the shortest retry step was deferred for ever: it is sent then', async () => {

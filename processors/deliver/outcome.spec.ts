@@ -8,7 +8,10 @@ import {
   type Headers,
   hasEvent,
   iso,
+  type OutputRecord,
   parseRetrySchedule,
+  readDeliveryReference,
+  referencedOutcome,
   TOPIC,
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
@@ -187,8 +190,20 @@ const FRESH: Delivery = {
   },
 };
 
-const recordsOf = (delivery: Delivery, outcome: OutcomeFields, headers: Headers, now: number) =>
-  outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { isUpgraded: false });
+const recordsOf = (
+  delivery: Delivery,
+  outcome: OutcomeFields,
+  headers: Headers,
+  now: number,
+  isUpgraded = true,
+) => outputRecords(taskOf(FRESH, headers), { delivery, ...outcome }, now, { isUpgraded });
+
+/** The outcome in a record that refers to that of `FRESH`. */
+const outcomeIn = (record: OutputRecord | undefined) => {
+  const reference = readDeliveryReference(record?.value ?? '');
+  if (reference === undefined) throw new Error('no reference');
+  return referencedOutcome(reference, FRESH, NOW);
+};
 
 function tried(times: number, outcome: 'delivered' | 'retry' = 'delivered'): Delivery {
   const call = {
@@ -211,17 +226,26 @@ describe('the records of a delivery that leaves its stage', () => {
   ])('are its outcome for one that was %s', (_name, delivery, cause) => {
     const [outcome, ...rest] = recordsOf(delivery, { kind: 'delivered' }, cause, NOW);
     expect(rest).toEqual([]);
-    expect(outcome).toMatchObject({
-      topic: TOPIC.outcomes,
-      key: 'destination:u1',
-      headers: { outcome: 'delivered' },
-    });
-    expect(JSON.parse(outcome?.value ?? '')).toMatchObject({ status: 'delivered', delivery: { id: 'd1' } });
+    expect(outcome).toMatchObject({ topic: TOPIC.outcomes, key: 'd1', headers: { outcome: 'delivered' } });
+    expect(outcomeIn(outcome)).toMatchObject({ status: 'delivered', delivery: { id: 'd1' } });
   });
 
-  it('are the marked delivery in its retry topic, and the time of its return', () => {
+  it('are a reference to the delivery in its retry topic, with its attempts and the time of its return', () => {
     const step = { kind: 'retry', label: '10s', notBefore: NOW + 10_000, reason: 'HTTP 500' } as const;
-    const [again, outcome] = recordsOf(tried(1, 'retry'), step, CAUSE, NOW);
+    const [again, ...rest] = recordsOf(tried(1, 'retry'), step, CAUSE, NOW);
+    expect(rest).toEqual([]);
+    expect(again).toMatchObject({ topic: 'deliveries.retry.10s', key: 'd1' });
+    expect(outcomeIn(again)).toMatchObject({
+      status: 'retrying',
+      reason: 'HTTP 500',
+      next_attempt_at: '2026-01-01T00:01:10.000Z',
+      delivery: { attempts: [{ status: 500 }] },
+    });
+  });
+
+  it('are the marked delivery in its retry topic, and its outcome, until an upgrade from 0.2.0 is finished', () => {
+    const step = { kind: 'retry', label: '10s', notBefore: NOW + 10_000, reason: 'HTTP 500' } as const;
+    const [again, outcome] = recordsOf(tried(1, 'retry'), step, CAUSE, NOW, false);
     expect(again).toMatchObject({
       topic: 'deliveries.retry.10s',
       key: 'destination:u1',
@@ -243,10 +267,15 @@ describe('the records of a delivery that leaves its stage', () => {
       [HEADER.scheduledAt]: '2',
       [HEADER.deferredSince]: '3',
     };
-    const [late] = recordsOf(tried(1, 'retry'), { ...step, endsEarly: true }, waited, NOW);
-    const retrying = { ...CAUSE, [HEADER.outcome]: 'retrying' };
-    expect(late?.headers).toEqual({ ...retrying, [HEADER.notBefore]: `${NOW + 14_000}` });
-    expect(recordsOf(tried(1, 'retry'), step, waited, NOW)[0]?.headers).toEqual(retrying);
+    for (const isUpgraded of [true, false]) {
+      const timesOf = (outcome: OutcomeFields) => {
+        const [record] = recordsOf(tried(1, 'retry'), outcome, waited, NOW, isUpgraded);
+        const names = [HEADER.notBefore, HEADER.scheduledAt, HEADER.deferredSince];
+        return names.map((name) => record?.headers[name]);
+      };
+      expect(timesOf({ ...step, endsEarly: true })).toEqual([`${NOW + 14_000}`, undefined, undefined]);
+      expect(timesOf(step)).toEqual([undefined, undefined, undefined]);
+    }
   });
 
   it('are a dead delivery with the cause and every attempt', () => {
@@ -254,7 +283,7 @@ describe('the records of a delivery that leaves its stage', () => {
     const [dead, ...rest] = recordsOf(tried(3, 'retry'), step, CAUSE, NOW);
     expect(rest).toEqual([]);
     expect(dead?.topic).toBe(TOPIC.deliveriesDead);
-    const outcome = JSON.parse(dead?.value ?? '');
+    const outcome = outcomeIn(dead);
     expect(outcome).toMatchObject({ status: 'dead', cause: 'expired', reason: step.reason });
     expect(outcome.delivery.attempts).toHaveLength(3);
   });

@@ -36,32 +36,6 @@ describe('a request that takes too long for its stage', () => {
     expect(await attach(delivery('1'))).toMatchObject({ kind: 'delivered' });
   });
 
-  it('was aborted and posted again at a graceful stop: it outlives the stage it came from', async () => {
-    const { calls, release, leaveToSlowQueue, attach } = setUpHanging(16);
-    const quick = new AbortController();
-    await leaveToSlowQueue(delivery('1'), { signal: quick.signal });
-    quick.abort();
-    const attached = attach(delivery('1'));
-    expect(calls[0]?.signal.aborted).toBe(false);
-    release[0]?.(OK);
-    expect(await attached).toMatchObject({ kind: 'delivered' });
-    expect(calls).toHaveLength(1);
-  });
-
-  it('stays with its stage while the stages stop: nothing waits behind it', async () => {
-    const { calls, time, release, sendQuickly } = setUpHanging(16);
-    const { signal } = new AbortController();
-    const stopping = new AbortController();
-    const soon = sendQuickly(taskOf(delivery('1')), { signal, stopping: stopping.signal });
-    await turn();
-    stopping.abort();
-    time.elapsed += 501;
-    await new Promise((resolve) => setTimeout(resolve, 60)); // longer than the interval of timeouts
-    release[0]?.(OK);
-    expect((await soon).kind).toBe('delivered');
-    expect(calls).toHaveLength(1);
-  });
-
   it('is aborted when the slow stage that attached to it leaves, and begins again', async () => {
     const { calls, release, leaveToSlowQueue, attach, run } = setUpHanging(16);
     await leaveToSlowQueue(delivery('1'));

@@ -48,7 +48,7 @@ export async function costOfAnEvent({ events }: { events: number }): Promise<Cos
     let sent = 0;
     const passed = async (count: number) => {
       for (const end = sent + count; sent < end; ) {
-        const { status } = await producer.call('POST', './events/batch', { body });
+        const { status } = await producer.call('POST', './events/batch', body);
         if (status === 202) sent += BATCH;
         else await sleep(POLL_MS);
       }

@@ -52,7 +52,7 @@ export async function sendBacklog(
   const sender = async () => {
     while (left > 0) {
       left--;
-      while ((await producer.call('POST', './events/batch', { body })).status !== 202) await sleep(50);
+      while ((await producer.call('POST', './events/batch', body)).status !== 202) await sleep(50);
     }
   };
   await Promise.all(Array.from({ length: SENDERS }, sender));

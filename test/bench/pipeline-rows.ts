@@ -81,7 +81,7 @@ export function memoryRow(path: string, samples: readonly number[]): BenchRow {
 }
 
 async function sendPatiently({ producer }: Tributary, body: object): Promise<void> {
-  while ((await producer.call('POST', './events/batch', { body })).status !== 202) await sleep(50);
+  while ((await producer.call('POST', './events/batch', body)).status !== 202) await sleep(50);
 }
 
 /** The installation under measurement. */
@@ -175,9 +175,7 @@ async function sendSteadily(
     for (let i = 0; i < perTick; i++) {
       const message_id = `${name}-${tick}-${i}`;
       sentAt.set(message_id, performance.now());
-      void producer.call('POST', './events/track', {
-        body: { ...benchEvent(tick * perTick + i), message_id },
-      });
+      void producer.call('POST', './events/track', { ...benchEvent(tick * perTick + i), message_id });
     }
   }
 }

@@ -131,7 +131,7 @@ async function startBeside(way: Way): Promise<LatencySubject> {
   await forwardToPack(tributary, vendor, way);
   const body = benchBatch((way.bar * POSTED_EACH_MS) / 1_000, [SOLD]);
   const timer = setInterval(
-    () => void tributary.producer.call('POST', './events/batch', { body }),
+    () => void tributary.producer.call('POST', './events/batch', body),
     POSTED_EACH_MS,
   );
   return {

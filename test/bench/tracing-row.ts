@@ -75,7 +75,7 @@ async function microsecondsAnEvent(tributary: Tributary, events: number): Promis
   const send = async () => {
     while (sent < events) {
       sent += BATCH;
-      while ((await producer.call('POST', './events/batch', { body })).status !== 202) await sleep(50);
+      while ((await producer.call('POST', './events/batch', body)).status !== 202) await sleep(50);
     }
   };
   await Promise.all(Array.from({ length: CONNECTIONS }, send));

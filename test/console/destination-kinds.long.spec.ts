@@ -14,7 +14,8 @@ import {
   fieldOf,
   type NamedField,
 } from '../../console/src/pages/destinations/settings/fields.ts';
-import { type InjectClient, openTestGateway, type TestGateway } from '../helpers/gateway.ts';
+import type { Client } from '../helpers/client.ts';
+import { openTestGateway, type TestGateway } from '../helpers/gateway.ts';
 
 const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 });
 
@@ -35,7 +36,7 @@ const NEEDED: Readonly<Record<string, object>> = {
 const WITHIN_MS = 600_000;
 
 let gateway: TestGateway;
-let owner: InjectClient;
+let owner: Client;
 let kinds: readonly Schemas['DestinationTypeDetails'][];
 beforeAll(async () => {
   gateway = await openTestGateway();

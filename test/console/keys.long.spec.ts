@@ -52,9 +52,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
 
     const sent = await client()
       .with({ token: key })
-      .call('POST', './events/track', {
-        body: { event: 'Test Event', user_id: 'ada' },
-      });
+      .call('POST', './events/track', { event: 'Test Event', user_id: 'ada' });
     expect(sent.status).toBe(202);
     await page.getByRole('status').getByText('The first event arrived').waitFor();
     await expectAccessible(page);
@@ -96,9 +94,7 @@ describe.skipIf(chromiumPath === undefined)('the page of sources and keys', () =
     await row.waitFor({ state: 'detached' });
     const refused = await client()
       .with({ token: created.key })
-      .call('POST', './events/track', {
-        body: { event: 'E', user_id: 'u' },
-      });
+      .call('POST', './events/track', { event: 'E', user_id: 'u' });
     expect(refused.status).toBe(401);
     await page.getByText('Revoked', { exact: true }).click();
     await row.getByText('revoked').waitFor();

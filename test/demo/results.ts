@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ProfileRecord } from '@tributary/core';
-import type { Answer, Client } from '../helpers/client.ts';
+import type { Client } from '../helpers/client.ts';
 import type { ProfileClient } from '../helpers/profile-client.ts';
 import type { FlightAnswers } from './answers.ts';
 import { CANCELLED, DEPARTED } from './flights.ts';
@@ -97,13 +97,7 @@ function line(what: string, answer: number, expected: number): ResultLine {
 
 async function countAll(client: Client, path: string): Promise<number> {
   let count = 0;
-  let next: string | undefined = `${path}?limit=1000`;
-  while (next !== undefined) {
-    const page: Answer<readonly unknown[]> = await client.call<readonly unknown[]>('GET', next);
-    count += page.body.length;
-    const cursor: string | undefined = /[?&]cursor=([^&>]+)/.exec(page.headers.get('link') ?? '')?.[1];
-    next = cursor === undefined ? undefined : `${path}?limit=1000&cursor=${cursor}`;
-  }
+  for await (const page of client.pages(`${path}?limit=1000`)) count += page.length;
   return count;
 }
 

@@ -50,7 +50,7 @@ async function tryBatch(producer: Client, batch: readonly FlightEvent[]): Promis
     const { status, body } = await producer.call<{ rejected?: readonly unknown[] }>(
       'POST',
       './events/batch',
-      { body: { batch } },
+      { batch },
     );
     if (status !== 202)
       return { passing: status === 503 || status === 429, message: `the server answered ${status}` };

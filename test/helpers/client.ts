@@ -1,67 +1,80 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { WorkspaceRole } from '@tributary/core';
 
 /** An answer of the API. */
-export interface Answer<T = unknown> {
+export interface Answer<T = Record<string, unknown>> {
   readonly status: number;
-  readonly headers: Headers;
+  readonly headers: Readonly<Record<string, unknown>>;
   readonly body: T;
 }
 
-export interface CallOptions {
-  readonly body?: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
+interface ApiRequest {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
 }
+
+/** Sends a request to a path of a server. */
+export type Transport = (path: string, request: ApiRequest) => Promise<Answer<string>>;
+
+function overHttp(base: string): Transport {
+  return async (path, request) => {
+    const response = await fetch(`${base}${path}`, request);
+    const headers = Object.fromEntries(response.headers);
+    return { status: response.status, headers, body: await response.text() };
+  };
+}
+
+/** Paths that are not below `/api/v1`. */
+const OTHER_APIS = /^\/((api|cdp|beacon)\/)?v1\/|^\/(sourceConfig|webhooks\/)/;
 
 /** Calls a Tributary server as a user would, with one credential. */
 export class Client {
-  readonly #base: string;
-  readonly #token: string | undefined;
-  readonly #workspaceId: string | undefined;
+  readonly #send: Transport;
+  readonly token: string | undefined;
+  readonly workspaceId: string | undefined;
 
-  constructor(base: string, token?: string, workspaceId?: string) {
-    this.#base = base;
-    this.#token = token;
-    this.#workspaceId = workspaceId;
+  /** `server`: its address, or the way to a gateway in this process. */
+  constructor(server: string | Transport, token?: string, workspaceId?: string) {
+    this.#send = typeof server === 'string' ? overHttp(server) : server;
+    this.token = token;
+    this.workspaceId = workspaceId;
   }
 
   /** The same server with another credential or workspace. */
-  with(options: { token?: string; workspaceId?: string }): Client {
-    return new Client(this.#base, options.token ?? this.#token, options.workspaceId ?? this.#workspaceId);
+  with(other: { token?: string; workspaceId?: string }): Client {
+    return new Client(this.#send, other.token ?? this.token, other.workspaceId ?? this.workspaceId);
   }
 
-  /** The same credential and workspace at another address. */
-  at(base: string): Client {
-    return new Client(base, this.#token, this.#workspaceId);
+  /** The same credential and workspace at another server. */
+  at(server: string | Transport): Client {
+    return new Client(server, this.token, this.workspaceId);
   }
 
   /** Calls `path` below `/api/v1`, or below the workspace when it starts with `./`. */
-  async call<T = unknown>(
+  async call<T = Record<string, unknown>>(
     method: string,
     path: string,
-    { body, headers = {} }: CallOptions = {},
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
   ): Promise<Answer<T>> {
-    const full = path.startsWith('./') ? `/workspaces/${this.#workspaceId}/${path.slice(2)}` : path;
-    const response = await fetch(`${this.#base}/api/v1${full}`, {
+    const full = path.startsWith('./') ? `/workspaces/${this.workspaceId}/${path.slice(2)}` : path;
+    const answer = await this.#send(OTHER_APIS.test(full) ? full : `/api/v1${full}`, {
       method,
       headers: {
-        ...(this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }),
-        ...(this.#workspaceId === undefined ? {} : { 'x-workspace-id': this.#workspaceId }),
+        ...(this.token === undefined ? {} : { authorization: `Bearer ${this.token}` }),
+        ...(this.workspaceId === undefined ? {} : { 'x-workspace-id': this.workspaceId }),
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    const text = await response.text();
-    return {
-      status: response.status,
-      headers: response.headers,
-      body: (text === '' ? undefined : JSON.parse(text)) as T,
-    };
+    return { ...answer, body: (answer.body === '' ? undefined : JSON.parse(answer.body)) as T };
   }
 
   /** The body of a call that must succeed. */
-  async ok<T = unknown>(method: string, path: string, body?: unknown): Promise<T> {
-    const answer = await this.call<T>(method, path, body === undefined ? {} : { body });
+  async ok<T = Record<string, unknown>>(method: string, path: string, body?: unknown): Promise<T> {
+    const answer = await this.call<T>(method, path, body);
     if (answer.status >= 300)
       throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
     return answer.body;
@@ -77,6 +90,41 @@ export class Client {
 
   put<T = unknown>(path: string, body: unknown): Promise<T> {
     return this.ok<T>('PUT', path, body);
+  }
+
+  /** The pages of a list, each read when it is asked for. */
+  async *pages<Item = { readonly id: string }>(list: string): AsyncGenerator<readonly Item[], void> {
+    for (let next: string | undefined = list; next !== undefined; ) {
+      const page: Answer<readonly Item[]> = await this.call('GET', next);
+      if (page.status !== 200) throw new Error(`GET ${next} answered ${page.status}`);
+      yield page.body;
+      next = /^<(.+)>; rel="next"$/.exec(String(page.headers.link))?.[1];
+    }
+  }
+
+  async allPages<Item = { readonly id: string }>(list: string): Promise<readonly (readonly Item[])[]> {
+    const pages: (readonly Item[])[] = [];
+    for await (const page of this.pages<Item>(list)) pages.push(page);
+    return pages;
+  }
+
+  /** A new write key of this client's workspace, of production unless `fields` name another environment. */
+  async writeKey(fields: object = {}): Promise<string> {
+    const wanted = { name: 'a site', environment: 'production', ...fields };
+    return (await this.ok<{ key: string }>('POST', './event-keys', wanted)).key;
+  }
+
+  /** A new destination of this client's workspace, of files unless `fields` say otherwise. */
+  destination(fields: object = {}): Promise<{ readonly id: string }> {
+    const wanted = { name: 'Files', type: 'ndjson', settings: { folder: 'out' }, ...fields };
+    return this.ok('POST', './destinations', wanted);
+  }
+
+  /** An API key of this client's workspace as another client. */
+  async withApiKey(role: WorkspaceRole, may_manage: readonly string[] = []): Promise<Client> {
+    const wanted = { name: `a ${role}`, role, may_manage };
+    const { key } = await this.ok<{ key: string }>('POST', './api-keys', wanted);
+    return this.with({ token: key });
   }
 }
 
@@ -96,16 +144,7 @@ export async function eventually<T>(
   }
 }
 
-/** All pages of a list. Throws where one is not 200. */
+/** All items of a list. */
 export async function listAll<Item>(owner: Client, path: string): Promise<readonly Item[]> {
-  const items: Item[] = [];
-  let next: string | undefined = `${path}?limit=1000`;
-  while (next !== undefined) {
-    const page: Answer<readonly Item[]> = await owner.call<readonly Item[]>('GET', next);
-    if (page.status !== 200) throw new Error(`${next} answered ${page.status}`);
-    items.push(...page.body);
-    const cursor: string | undefined = /[?&]cursor=([^&>]+)/.exec(page.headers.get('link') ?? '')?.[1];
-    next = cursor === undefined ? undefined : `${path}?limit=1000&cursor=${cursor}`;
-  }
-  return items;
+  return (await owner.allPages<Item>(`${path}?limit=1000`)).flat();
 }

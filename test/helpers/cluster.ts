@@ -106,7 +106,7 @@ export async function adminOf(server: ServerProcess): Promise<string> {
 /** A workspace of the person. Writes get 503 while brokers elect leaders for new topics, so it retries. */
 async function makeWorkspace(person: Client, name: string): Promise<string> {
   const { status, body } = await eventually(
-    () => person.call<{ id: string }>('POST', '/workspaces', { body: { name } }),
+    () => person.call<{ id: string }>('POST', '/workspaces', { name }),
     (answer) => answer.status !== 503,
   );
   if (status !== 201) throw new Error(`POST /workspaces answered ${status}`);

@@ -1,19 +1,12 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { NO_LOGGER, NO_METRICS, type WorkspaceRole } from '@tributary/core';
+import { NO_LOGGER, NO_METRICS } from '@tributary/core';
 import { type GatewayDependencies, gateway } from '@tributary/gateway';
 import { createServer } from '@tributary/gateway/server';
 import { openDevIssuer, openGateway, openOidcIssuers, readConfig } from '@tributary/infra';
-import type { FastifyInstance, RouteOptions } from 'fastify';
-import { eventually } from './client.ts';
-
-/** An answer of the API. */
-export interface Injected<T = Record<string, unknown>> {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, unknown>>;
-  readonly body: T;
-}
+import type { FastifyInstance, HTTPMethods, RouteOptions } from 'fastify';
+import { Client, eventually, type Transport } from './client.ts';
 
 /** The 400 to a request with a fault at this place. */
 export const refusedFor = (path: string | undefined) => ({
@@ -21,92 +14,17 @@ export const refusedFor = (path: string | undefined) => ({
   body: { error: 'invalid request', details: [{ path }] },
 });
 
-type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-
-/** Calls a gateway in this process, with one credential. */
-export class InjectClient {
-  readonly #app: FastifyInstance;
-  readonly token: string | undefined;
-  readonly workspaceId: string | undefined;
-
-  constructor(app: FastifyInstance, token: string | undefined, workspaceId?: string) {
-    this.#app = app;
-    this.token = token;
-    this.workspaceId = workspaceId;
-  }
-
-  with(other: { token?: string; workspaceId?: string }): InjectClient {
-    return new InjectClient(this.#app, other.token ?? this.token, other.workspaceId ?? this.workspaceId);
-  }
-
-  /** Calls `path` below `/api/v1`, or below the workspace when it starts with `./`. */
-  async call<T = Record<string, unknown>>(
-    method: Method,
-    path: string,
-    body?: unknown,
-    headers: Readonly<Record<string, string>> = {},
-  ): Promise<Injected<T>> {
-    const full = path.startsWith('./') ? `/workspaces/${this.workspaceId}/${path.slice(2)}` : path;
-    const response = await this.#app.inject({
-      method,
-      url: /^\/((api|cdp|beacon)\/)?v1\/|^\/(sourceConfig|webhooks\/)/.test(full) ? full : `/api/v1${full}`,
-      headers: {
-        ...(this.token === undefined ? {} : { authorization: `Bearer ${this.token}` }),
-        ...(this.workspaceId === undefined ? {} : { 'x-workspace-id': this.workspaceId }),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { payload: JSON.stringify(body) }),
+/** The way of a client to a gateway in this process. */
+export function inProcess(app: FastifyInstance): Transport {
+  return async (url, { method, headers, body }) => {
+    const response = await app.inject({
+      method: method as HTTPMethods,
+      url,
+      headers,
+      ...(body === undefined ? {} : { payload: body }),
     });
-    return {
-      status: response.statusCode,
-      headers: response.headers,
-      body: (response.body === '' ? undefined : response.json()) as T,
-    };
-  }
-
-  /** The body of a call that must succeed. */
-  async ok<T = Record<string, unknown>>(method: Method, path: string, body?: unknown): Promise<T> {
-    const answer = await this.call<T>(method, path, body);
-    if (answer.status >= 300)
-      throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
-    return answer.body;
-  }
-
-  /** The pages of a list, each read when it is asked for. */
-  async *pages<Item = { readonly id: string }>(list: string): AsyncGenerator<readonly Item[], void> {
-    for (let next: string | undefined = list; next !== undefined; ) {
-      const page: Injected<readonly Item[]> = await this.call('GET', next);
-      if (page.status !== 200) throw new Error(`GET ${next} answered ${page.status}`);
-      yield page.body;
-      next = /^<(.+)>; rel="next"$/.exec(String(page.headers.link))?.[1];
-    }
-  }
-
-  async allPages<Item = { readonly id: string }>(list: string): Promise<readonly (readonly Item[])[]> {
-    const pages: (readonly Item[])[] = [];
-    for await (const page of this.pages<Item>(list)) pages.push(page);
-    return pages;
-  }
-
-  /** A new write key of this client's workspace, of production unless `fields` name another environment. */
-  async writeKey(fields: object = {}): Promise<string> {
-    const wanted = { name: 'a site', environment: 'production', ...fields };
-    return (await this.ok<{ key: string }>('POST', './event-keys', wanted)).key;
-  }
-
-  /** A new destination of this client's workspace, of files unless `fields` say otherwise. */
-  destination(fields: object = {}): Promise<{ readonly id: string }> {
-    const wanted = { name: 'Files', type: 'ndjson', settings: { folder: 'out' }, ...fields };
-    return this.ok('POST', './destinations', wanted);
-  }
-
-  /** An API key of this client's workspace as another client. */
-  async withApiKey(role: WorkspaceRole, may_manage: readonly string[] = []): Promise<InjectClient> {
-    const wanted = { name: `a ${role}`, role, may_manage };
-    const { key } = await this.ok<{ key: string }>('POST', './api-keys', wanted);
-    return this.with({ token: key });
-  }
+    return { status: response.statusCode, headers: response.headers, body: response.body };
+  };
 }
 
 export interface TestGateway {
@@ -123,9 +41,9 @@ export interface TestGateway {
    */
   issuersAnswered(): Promise<void>;
   /** A signed-in person. */
-  signIn(email: string): Promise<InjectClient>;
+  signIn(email: string): Promise<Client>;
   /** A signed-in person in a new workspace of their own. */
-  openWorkspace(email?: string): Promise<InjectClient>;
+  openWorkspace(email?: string): Promise<Client>;
   close(): Promise<void>;
 }
 
@@ -168,7 +86,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   await app.register(gateway, dependencies);
   await app.ready();
 
-  const signIn = async (email: string) => new InjectClient(app, await issuer.mint(email));
+  const signIn = async (email: string) => new Client(inProcess(app), await issuer.mint(email));
   return {
     app,
     folder,

@@ -1,6 +1,7 @@
 import type { CanonicalEvent } from '@tributary/core';
 import { vi } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from './gateway.ts';
+import type { Client } from './client.ts';
+import { openTestGateway, type TestGateway } from './gateway.ts';
 
 /** The header of `Basic` for a user. */
 export const basic = (user: string, password = '') => ({
@@ -39,7 +40,7 @@ export async function sendCall(
 /** A gateway with a workspace, and the default write key for SDKs. */
 export interface SegmentGateway {
   readonly test: TestGateway;
-  readonly owner: InjectClient;
+  readonly owner: Client;
   readonly key: string;
   send(url: string, payload: unknown, headers?: Readonly<Record<string, string>>): Promise<Sent>;
 }

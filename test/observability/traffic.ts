@@ -140,23 +140,19 @@ export class Traffic {
     const { producer, url } = this.#tributary;
     const user_id = `u${this.#sent++ % 50}`;
     const track = (event: string, properties: object = {}) =>
-      producer.call('POST', './events/track', { body: { event, user_id, properties } });
+      producer.call('POST', './events/track', { event, user_id, properties });
     await Promise.all([
       track('Ordinary'),
       track('Transformed'),
       track('Throwing'),
       track('Checked', { total: 1 }),
-      producer.call('POST', './events/identify', {
-        body: { user_id, traits: { email: `${user_id}@x.example` } },
-      }),
+      producer.call('POST', './events/identify', { user_id, traits: { email: `${user_id}@x.example` } }),
     ]);
     if (destinations) await Promise.all(['Refused', 'Down', 'Forbidden'].map((name) => track(name)));
     if (events) await Promise.all([track('Checked', { total: 'much' }), track('Throwing', { bad: true })]);
     if (flood)
       await this.#noisy?.call('POST', './events/batch', {
-        body: {
-          batch: Array(FLOOD).fill({ type: 'track', event: 'Expensive', user_id, properties: EXPENSIVE }),
-        },
+        batch: Array(FLOOD).fill({ type: 'track', event: 'Expensive', user_id, properties: EXPENSIVE }),
       });
     if (requests) {
       // After some the address is answered with 429.
@@ -177,7 +173,7 @@ export class Traffic {
 /** Repeats a call that is answered with 503, as on a machine that others keep busy. */
 async function made<T>(client: Client, path: string, body: object): Promise<T> {
   const answer = await eventually(
-    () => client.call<T>('POST', path, { body }),
+    () => client.call<T>('POST', path, body),
     ({ status }) => status !== 503,
     MADE_WITHIN_MS,
   );

@@ -38,7 +38,7 @@ function fill(catalog: MemoryCatalog): void {
   catalog.add('destination.updated', 'd1', { name: 'two' });
   catalog.add('destination.updated', 'd1', { name: 'three' });
   catalog.add('destination.deleted', 'd1', {});
-  void catalog.propose({ ...catalog.facts[2], data: { name: 'late' } } as Fact);
+  void catalog.propose({ ...catalog.facts[3], data: { name: 'late' } } as Fact);
 }
 
 /** Names before and after, oldest first. */
@@ -77,7 +77,7 @@ it('the audit log lists every applied fact with the values before and after, and
 it('the values before a fact are known also if the stage continues after another process', async () => {
   const { catalog, history, run } = setUp();
   fill(catalog);
-  await run('audit', entriesOf(catalog.facts, 3));
+  await run('audit', entriesOf(catalog.facts, 4));
   expect(await names(history)).toEqual(EXPECTED.slice(2));
 });
 
@@ -120,8 +120,8 @@ it('the stage lists all facts before an unknown one, waits there, and skips none
   const { catalog, history, run } = setUp();
   fill(catalog);
   const facts = entriesOf(catalog.facts);
-  const unknown = entryOf(TOPIC.catalog, 3, { ...catalog.facts[3], type: 'destination.painted' });
-  const stuck = [...facts.slice(0, 3), unknown, ...facts.slice(4)];
+  const unknown = entryOf(TOPIC.catalog, 4, { ...catalog.facts[4], type: 'destination.painted' });
+  const stuck = [...facts.slice(0, 4), unknown, ...facts.slice(5)];
   for (let time = 0; time < 2; time++) {
     await expect(run('audit', stuck)).rejects.toThrow(Unavailable);
     expect(await names(history)).toEqual(EXPECTED.slice(0, 2));
@@ -159,11 +159,11 @@ it('the stage processes the topic of the catalog, and continues after a restart'
   fill(catalog);
   const log = await openLog();
   const append = appending(log);
-  await append(catalog.facts.slice(0, 3));
+  await append(catalog.facts.slice(0, 4));
   const first = (await runOn(log, stages, ['audit'])).get('audit');
   await until(async () => (await list(history)).length >= 3);
   await first?.stop();
-  await append(catalog.facts.slice(3));
+  await append(catalog.facts.slice(4));
   await runOn(log, setUp({}, { history, catalog }).stages, ['audit']);
   await until(async () => (await list(history)).length >= 5);
   expect(await names(history)).toEqual(EXPECTED);
@@ -174,7 +174,7 @@ it('the stage continues from the rows of a rewrite if earlier facts were dropped
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);
   const append = appending(log);
-  await append(catalog.facts.slice(0, 3));
+  await append(catalog.facts.slice(0, 4));
   const first = (await runOn(log, stages, CATALOG_STAGES)).get('audit');
   const rewriting = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
   onTestFinished(() => rewriting.close());
@@ -182,13 +182,13 @@ it('the stage continues from the rows of a rewrite if earlier facts were dropped
   const rewrite = { by: 'operator:catalog', stages: CATALOG_STAGES, stageTimeoutMs: 10_000 };
   // For a stage that was running all the time,
   await rewriting.rewrite(rewrite);
-  await append(catalog.facts.slice(3, 4));
+  await append(catalog.facts.slice(4, 5));
   await until(async () => (await list(history)).length >= 4);
   await first?.stop();
   // and for a stage that starts right at the rewrite, with everything before it already in the audit log.
   const { offset } = await rewriting.rewrite(rewrite);
   expect(await log.first(TOPIC.catalog, 0)).toBe(offset);
-  await append(catalog.facts.slice(4));
+  await append(catalog.facts.slice(5));
   await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit']);
   await until(async () => (await list(history)).length >= 5);
   expect(await names(history)).toEqual(EXPECTED);
@@ -199,12 +199,12 @@ it('the stage lists nothing after missing facts, and waits', async () => {
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);
   const append = appending(log);
-  await append(catalog.facts.slice(0, 3));
+  await append(catalog.facts.slice(0, 4));
   const first = (await runOn(log, stages, ['audit'])).get('audit');
   await until(async () => (await list(history)).length >= 3);
   await first?.stop();
   await log.dropBelow(TOPIC.catalog, 0, 2);
-  await append(catalog.facts.slice(3));
+  await append(catalog.facts.slice(4));
   const again = (await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit'])).get('audit');
   await new Promise((resolve) => setTimeout(resolve, 500));
   expect(await list(history)).toHaveLength(3);
@@ -231,7 +231,7 @@ it.each([
   const { catalog, history, stages } = setUp({}, { log });
   fill(catalog);
   const append = appending(log);
-  await append(catalog.facts.slice(0, 3));
+  await append(catalog.facts.slice(0, 4));
   const first = (await runOn(log, stages, ['audit'])).get('audit');
   await until(async () => (await list(history)).length >= 3);
   await first?.stop();
@@ -242,8 +242,8 @@ it.each([
     { ...rewrite, type: 'catalog.rewrite_rows', part: 0, text, ...over },
     { ...rewrite, type: 'catalog.rewrite_ended', parts: 1, sha256: '', ...over },
   ]);
-  await log.dropBelow(TOPIC.catalog, 0, 3);
-  await append(catalog.facts.slice(3));
+  await log.dropBelow(TOPIC.catalog, 0, 4);
+  await append(catalog.facts.slice(4));
   const following = openLogCatalog({ log, logger: NO_LOGGER, fetchWaitMs: 50 });
   onTestFinished(() => following.close());
   const again = await runOn(log, setUp({}, { history, catalog, log }).stages, ['audit']);

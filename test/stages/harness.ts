@@ -11,8 +11,10 @@ import {
   type Counters,
   type CountsBatch,
   type Delivery,
+  type DeliveryOutcome,
   type DeliveryResult,
   Fenced,
+  formatPosition,
   HEADER,
   type Headers,
   type History,
@@ -23,8 +25,13 @@ import {
   NO_LOGGER,
   NO_METRICS,
   type OutputRecord,
+  type Position,
   type ProfileStore,
   type RunTally,
+  readDeliveryEntry,
+  readDeliveryReference,
+  readOutcome,
+  referencedOutcome,
   runFlowStage,
   type Sandbox,
   type SandboxInput,
@@ -147,7 +154,8 @@ function scriptedConnectors(world: Pick<World, 'deliver'>): ConnectorCatalog {
   };
 }
 
-export function passing({ event }: SandboxInput): SandboxResult {
+/** The result of a transformation that returns its event. */
+export function singleOutput({ event }: SandboxInput): SandboxResult {
   return { ok: true, outputs: [event], logs: [], durationMs: 1, loadMs: 0 };
 }
 
@@ -160,7 +168,7 @@ export function setUp(
   shared: {
     readonly catalog?: MemoryCatalog;
     readonly history?: History;
-    /** The log for lookups of facts; default: the catalog's own. */
+    /** The log for lookups of facts and records; default: the facts of the catalog, and the records given to `run`. */
     readonly log?: PipelineDependencies['log'];
     readonly profiles?: ProfileStore;
     readonly mailer?: Mailer;
@@ -171,7 +179,7 @@ export function setUp(
   } = {},
 ) {
   const world: World = {
-    transform: (_source, input) => passing(input),
+    transform: (_source, input) => singleOutput(input),
     deliver: () => ({ outcome: 'delivered' }),
     evaluate: () => ({ outcome: 'accepted', violations: [] }),
   };
@@ -184,6 +192,12 @@ export function setUp(
     },
   };
   const catalog = shared.catalog ?? new MemoryCatalog();
+  /** The records that the stages were given, by position. */
+  const given = new Map<string, LogEntry>();
+  const recordAt = (position: Position) => {
+    const entry = given.get(formatPosition(position));
+    return { entries: entry === undefined ? [] : [entry], next: position.offset + 1 };
+  };
   const counters = new RecordedCounters();
   const notes: StageNote[] = [];
   const clock = () => time.now;
@@ -203,7 +217,10 @@ export function setUp(
   const liveTail = openInProcessLiveTail({ logger: NO_LOGGER });
   const dependencies: PipelineDependencies = {
     log: shared.log ?? {
-      read: async (topic, _partition, from) => factsFrom(catalog, topic, from),
+      read: async (topic, partition, from) =>
+        topic === TOPIC.catalog
+          ? factsFrom(catalog, from)
+          : recordAt({ topic, partition, offset: from, index: 0 }),
       end: async () => catalog.facts.length,
       first: async () => 0,
       offsetAt: async () => 0,
@@ -255,14 +272,27 @@ export function setUp(
     history,
     liveTail,
     stages,
-    run: runner(stages, notes),
+    run: runner(stages, notes, given),
+    /** The outcome in a record, also where the record refers to one that was given to `run`. */
+    outcomeOf: (outputRecord: OutputRecord | undefined) => outcomeIn(outputRecord, given),
   };
 }
 
+function outcomeIn(
+  outputRecord: OutputRecord | undefined,
+  given: ReadonlyMap<string, LogEntry>,
+): DeliveryOutcome {
+  if (outputRecord === undefined) throw new Error('nothing was emitted');
+  const reference = readDeliveryReference(outputRecord.value);
+  if (reference === undefined) return readOutcome(outputRecord.value);
+  const holder = given.get(reference.of);
+  if (holder === undefined) throw new Error(`no record was given at ${reference.of}`);
+  return referencedOutcome(reference, readDeliveryEntry(holder), START);
+}
+
 /** The log's answer to a read of the catalog's topic. */
-function factsFrom({ facts }: MemoryCatalog, topic: string, from: number) {
-  if (topic !== TOPIC.catalog) throw new Error(`no stage looks into ${topic}`);
-  const entries = facts.slice(from).map((fact, index) => entryOf(topic, from + index, fact));
+function factsFrom({ facts }: MemoryCatalog, from: number) {
+  const entries = facts.slice(from).map((fact, index) => entryOf(TOPIC.catalog, from + index, fact));
   return { entries, next: facts.length };
 }
 
@@ -270,7 +300,7 @@ function factsFrom({ facts }: MemoryCatalog, topic: string, from: number) {
  * Dispatches entries to a stage as the log would, and checks the output against its declared topics. The counts of
  * the stage are added to `notes`.
  */
-function runner(stages: readonly Stage[], notes: StageNote[]) {
+function runner(stages: readonly Stage[], notes: StageNote[], given: Map<string, LogEntry>) {
   return async (
     name: string,
     entries: readonly LogEntry[],
@@ -282,6 +312,7 @@ function runner(stages: readonly Stage[], notes: StageNote[]) {
     if (stage === undefined) throw new Error(`no stage ${name}`);
     if (!stage.reads.some((source) => source.topic === topic))
       throw new Error(`${name} does not read ${topic}`);
+    for (const entry of entries) given.set(formatPosition(entry.position), entry);
     const count = (note: StageNote) => void notes.push(note);
     const outputRecords =
       stage.kind === 'batch'
@@ -316,17 +347,25 @@ export function entryOf(
   value: object | string,
   headers: Headers = {},
 ): LogEntry {
+  const workspaceId = typeof value === 'object' && 'workspace_id' in value && String(value.workspace_id);
   return {
     key: 'key',
     value: typeof value === 'string' ? value : JSON.stringify(value),
-    headers: { [HEADER.catalogPosition]: '0', ...headers },
+    headers: {
+      [HEADER.catalogPosition]: '0',
+      ...(workspaceId && { [HEADER.workspaceId]: workspaceId }),
+      ...headers,
+    },
     position: { topic, partition: 0, offset, index: 0 },
     timestamp: START,
   };
 }
 
+/** Offsets above those of the tests: later records refer to a delivery by its position. */
+let nextOffset = 1_000_000;
+
 /** An output record as the input of the next stage. */
-export function handedOn(outputRecord: OutputRecord | undefined, offset = 0): LogEntry {
+export function handedOn(outputRecord: OutputRecord | undefined, offset = nextOffset++): LogEntry {
   if (outputRecord === undefined) throw new Error('nothing was emitted');
   const { topic, key, value, headers } = outputRecord;
   return { key, value, headers, position: { topic, partition: 0, offset, index: 0 }, timestamp: START };

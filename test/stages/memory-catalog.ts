@@ -36,7 +36,9 @@ export function contractOf(fields: Partial<Draft<Contract>> = {}): Draft<Contrac
   };
 }
 
-/** The real fold, with facts from the test in place of the log. Starts with one workspace. */
+export const INSTALLATION = '00000000-0000-4000-8000-000000000003';
+
+/** The real fold, with facts from the test in place of the log. Starts as a new installation with one workspace. */
 export class MemoryCatalog implements Catalog {
   readonly state = new CatalogState();
   readonly ready = true;
@@ -50,7 +52,9 @@ export class MemoryCatalog implements Catalog {
   /** The time of further facts. */
   at = AT;
 
-  constructor() {
+  /** With version 1, an installation of 0.2.0 that is not upgraded yet. */
+  constructor(installationVersion: 1 | 2 = 2) {
+    this.add('installation.created', INSTALLATION, {}, installationVersion);
     this.add('workspace.created', WORKSPACE, {
       workspace: { id: WORKSPACE, name: 'w', organization_id: ORGANIZATION, region: 'eu', status: 'active' },
       organization: { id: ORGANIZATION, name: 'o', regions: ['eu'], notification_email: null },

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { gunzip, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { Client } from '../../helpers/client.ts';
+import { inProcess, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { type OidcProvider, startOidcProvider } from '../../helpers/oidc-provider.ts';
 import { serveEndpoints } from './programs/hostile-process.ts';
 import {
@@ -39,7 +40,7 @@ afterAll(async () => {
 
 async function signIn(): Promise<number> {
   const token = await provider.signIn({ sub: 'person' });
-  return (await new InjectClient(gateway.app, token).call('GET', '/workspaces')).status;
+  return (await new Client(inProcess(gateway.app), token).call('GET', '/workspaces')).status;
 }
 
 /**

@@ -200,7 +200,7 @@ describe('Endpoints', () => {
     const LEAST = { track: { event: 'Least' }, identify: {}, page: {}, group: { group_id: 'g' } } as const;
     const TYPES = ['track', 'identify', 'page', 'group'] as const;
     const send = (type: string, body: object, client = producer) =>
-      client.call('POST', `./events/${type}`, { body });
+      client.call('POST', `./events/${type}`, body);
 
     it.each([
       ['POST events/track: records a user action', 'track', { event: 'Bought', properties: { total: 1.5 } }],
@@ -300,7 +300,7 @@ describe('Authentication', () => {
   });
 
   it('the token is verified first, then the membership, then the body', async () => {
-    const wrong = (client: Client) => client.call('POST', './api-keys', { body: { colour: 'red' } });
+    const wrong = (client: Client) => client.call('POST', './api-keys', { colour: 'red' });
     const outsider = owner.with({ token: await mint('outsider@example.com') });
     expect(await wrong(outsider.with({ token: 'nonsense' }))).toMatchObject(NOT_AUTHENTICATED);
     expect(await wrong(outsider)).toMatchObject(DENIED);
@@ -311,7 +311,7 @@ describe('Authentication', () => {
 describe('Events', () => {
   it.each(['screen', 'alias', 'Track', 'tracks'])('ingestion does not accept the type %s', async (type) => {
     const body = { user_id: 'u', event: 'x' };
-    expect([404, 405]).toContain((await producer.call('POST', `./events/${type}`, { body })).status);
+    expect([404, 405]).toContain((await producer.call('POST', `./events/${type}`, body)).status);
     expect(await producer.post('./events/batch', { batch: [{ ...body, type }] })).toMatchObject({
       accepted: 0,
       rejected: [{ index: 0, details: [{ path: '/type' }] }],
@@ -328,7 +328,7 @@ describe('Events', () => {
     ];
     const isBlocked = async (type: string, body: object) => {
       const path = `./events/${type}?check=contract`;
-      const answer = await producer.call('POST', path, { body: { user_id: 'u', ...body } });
+      const answer = await producer.call('POST', path, { user_id: 'u', ...body });
       if (answer.status !== 202)
         expect(answer).toMatchObject({ status: 400, body: { error: 'event blocked' } });
       return answer.status === 400;

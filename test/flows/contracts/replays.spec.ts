@@ -114,9 +114,7 @@ describe('Replays', () => {
         () => trace(message_id).catch(() => undefined),
         (way) => way?.status === 'rejected',
       );
-    await tributary.owner.call('PUT', `./event-contracts/${made.id}`, {
-      body: { ...contract, ...required('weight') },
-    });
+    await tributary.owner.call('PUT', `./event-contracts/${made.id}`, { ...contract, ...required('weight') });
     // The producer sends a corrected copy of one of them.
     await tributary.producer.post('./events/batch', { batch: [shipped('s-3', { weight: 3, carrier: 'x' })] });
 
@@ -225,6 +223,6 @@ describe('Replays', () => {
       { since, contract_id: ruleId },
       { since, source_id: ruleId },
     ])
-      expect((await tributary.owner.call('POST', './replays', { body: bad })).status).toBe(400);
+      expect((await tributary.owner.call('POST', './replays', bad)).status).toBe(400);
   });
 });

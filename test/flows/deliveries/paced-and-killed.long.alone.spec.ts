@@ -141,7 +141,7 @@ describe('Paced and killed', () => {
         const id = `k${sent + n}`;
         return { type: 'track', event: 'Killed', user_id: id, message_id: id };
       });
-      const status = await tributary.producer.call('POST', './events/batch', { body: { batch } }).then(
+      const status = await tributary.producer.call('POST', './events/batch', { batch }).then(
         (answer) => answer.status,
         () => 503,
       );
@@ -176,21 +176,9 @@ describe('Paced and killed', () => {
 
   /** Every delivery of a list, page by page. */
   async function all(query: string): Promise<readonly { id: string }[]> {
-    const found: { id: string }[] = [];
-    for (let path: string | undefined = `./deliveries?limit=1000&${query}`; path !== undefined; ) {
-      const answer: Awaited<ReturnType<typeof tributary.owner.call<{ id: string }[]>>> =
-        await tributary.owner.call<{ id: string }[]>('GET', path);
-      found.push(...answer.body);
-      path = nextIn(answer.headers.get('link'));
-    }
-    return found;
+    return (await tributary.owner.allPages(`./deliveries?limit=1000&${query}`)).flat();
   }
 });
-
-function nextIn(link: string | null): string | undefined {
-  const url = /<([^>]+)>; rel="next"/.exec(link ?? '')?.[1];
-  return url === undefined ? undefined : `./deliveries?${url.split('?')[1]}`;
-}
 
 /** Identifies one attempt of a delivery. */
 interface Brought {

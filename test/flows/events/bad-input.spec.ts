@@ -202,7 +202,7 @@ describe('Bad input', () => {
       transformation_id: null,
       enabled: true,
     };
-    expect((await tributary.owner.call('POST', './event-forwarding-rules', { body: rule })).status).toBe(400);
+    expect((await tributary.owner.call('POST', './event-forwarding-rules', rule)).status).toBe(400);
     expect((await fetch(`${tributary.url}/api/v1/nowhere`)).status).toBe(404);
   });
 

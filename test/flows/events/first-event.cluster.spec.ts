@@ -16,7 +16,8 @@ describe('The first event', () => {
       { id: tributary.workspaceId, role: 'admin', status: 'active', region: 'eu' },
     ]);
     const { status, body } = await tributary.producer.call('POST', './events/track', {
-      body: { event: 'Signed Up', user_id: 'ada' },
+      event: 'Signed Up',
+      user_id: 'ada',
     });
     expect(status).toBe(202);
     expect(body).toEqual({ message_id: expect.stringMatching(/^[0-9a-f-]{36}$/), status: 'received' });
@@ -56,8 +57,6 @@ describe('The first event', () => {
     expect(await returning.get('./event-volume')).toMatchObject([
       { event_name: 'Signed Up', event_count: 1 },
     ]);
-    expect(
-      (await tributary.producer.call('POST', './events/page', { body: { user_id: 'ada' } })).status,
-    ).toBe(202);
+    expect((await tributary.producer.call('POST', './events/page', { user_id: 'ada' })).status).toBe(202);
   });
 });

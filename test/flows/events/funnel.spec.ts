@@ -154,7 +154,7 @@ describe('The funnel', () => {
     healed = true;
     const before = await settledTotals();
     expect(before['dead/destination']).toBeGreaterThan(0);
-    await tributary.owner.call('POST', './deliveries/redrive', { body: { status: 'dead' } });
+    await tributary.owner.call('POST', './deliveries/redrive', { status: 'dead' });
     const since = new Date(Date.now() - HOUR_MS).toISOString();
     const { id } = await tributary.owner.post<{ id: string }>('./replays', { since, events_per_second: 400 });
     await eventually(

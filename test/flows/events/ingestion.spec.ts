@@ -30,7 +30,7 @@ describe('Ingestion', () => {
       { type: 'identify', traits: {} },
       'no object',
     ];
-    const { status, body } = await tributary.producer.call('POST', './events/batch', { body: { batch } });
+    const { status, body } = await tributary.producer.call('POST', './events/batch', { batch });
     expect(status).toBe(202);
     expect(body).toMatchObject({
       accepted: 2,
@@ -45,7 +45,7 @@ describe('Ingestion', () => {
       () => counted('track', 'In Batch'),
       (count) => count === 1,
     );
-    const allBad = await tributary.producer.call('POST', './events/batch', { body: { batch: [1, 2] } });
+    const allBad = await tributary.producer.call('POST', './events/batch', { batch: [1, 2] });
     expect(allBad).toMatchObject({ status: 202, body: { accepted: 0 } });
   });
 
@@ -60,7 +60,9 @@ describe('Ingestion', () => {
     });
     const send = (properties: object) =>
       tributary.producer.call('POST', './events/track?check=contract', {
-        body: { event: 'Checked', user_id: 'u1', properties },
+        event: 'Checked',
+        user_id: 'u1',
+        properties,
       });
     expect(await send({ total: 'much' })).toMatchObject({
       status: 400,

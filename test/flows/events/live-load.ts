@@ -113,7 +113,7 @@ async function send(tributary: Tributary, rate = Number.POSITIVE_INFINITY): Prom
           user_id: `u${sender}-${n}`,
           properties: { text: 'x'.repeat(300) },
         }));
-        const { status } = await tributary.producer.call('POST', './events/batch', { body: { batch } });
+        const { status } = await tributary.producer.call('POST', './events/batch', { batch });
         if (status === 202) taken += BATCH;
         const aheadMs = from + (taken / rate) * 1_000 - performance.now();
         if (aheadMs > 0) await delay(aheadMs);

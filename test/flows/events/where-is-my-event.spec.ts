@@ -195,7 +195,7 @@ describe('Where is my event', () => {
     const before = at(await settled(messageId, ['delivered']), 'just made');
     expect(before).toMatchObject({ matched: true, changed_since: false, deliveries: [{ first_try: true }] });
     const other = { ...fields, event_names: ['Another'] };
-    await tributary.owner.call('PUT', `./event-forwarding-rules/${id}`, { body: other });
+    await tributary.owner.call('PUT', `./event-forwarding-rules/${id}`, other);
     const after = at((await ask(messageId)).body, 'just made');
     expect(after).toMatchObject({ matched: true, changed_since: true });
   });

@@ -99,7 +99,7 @@ describe.skipIf(noMounts !== undefined)('a disk with no byte left', () => {
       await profiles().write({ email: 'someone@example.com' });
 
       const track = (event: string, message_id: string) =>
-        tributary.producer.call('POST', './events/track', { body: { event, user_id: 'u', message_id } });
+        tributary.producer.call('POST', './events/track', { event, user_id: 'u', message_id });
       const ids = Array.from({ length: 20 }, () => crypto.randomUUID());
       for (const id of ids) expect((await track('Kept', id)).status).toBe(202);
       for (let n = 0; n < 3; n++) expect((await track('Dies', crypto.randomUUID())).status).toBe(202);
@@ -114,7 +114,7 @@ describe.skipIf(noMounts !== undefined)('a disk with no byte left', () => {
       await eventually(ballast, ({ length }) => length === 8);
       await fillUp();
       const refused = await eventually(
-        () => tributary.producer.call<{ reason?: string }>('POST', './events/track', { body: {} }),
+        () => tributary.producer.call<{ reason?: string }>('POST', './events/track', {}),
         ({ body }) => body.reason === 'disk_full',
       );
       expect(refused).toMatchObject({ status: 503, body: { error: 'unavailable' } });
@@ -130,10 +130,10 @@ describe.skipIf(noMounts !== undefined)('a disk with no byte left', () => {
           answer.body,
         ]);
       };
-      const discard = { body: { destination_id: dying } };
+      const discard = { destination_id: dying };
       expect((await tributary.owner.call('POST', './deliveries/discard', discard)).status).toBe(202);
       // Changes can be repeated without end: the ballast is kept for removals.
-      const change = { body: { name: 'x'.repeat(100) } };
+      const change = { name: 'x'.repeat(100) };
       expect(await tributary.owner.call('PATCH', `./destinations/${dying}`, change)).toMatchObject({
         status: 503,
         body: { reason: 'disk_full' },
@@ -177,9 +177,9 @@ describe.skipIf(noMounts !== undefined)('a disk with no byte left', () => {
         () => track('Other', crypto.randomUUID()),
         ({ status }) => status === 202,
       );
-      expect(
-        (await tributary.owner.with({ token: key }).call('POST', './events/track', { body: {} })).status,
-      ).toBe(401);
+      expect((await tributary.owner.with({ token: key }).call('POST', './events/track', {})).status).toBe(
+        401,
+      );
       await eventually(
         () => delivered,
         (all) => ids.every((id) => all.includes(id)),

@@ -19,7 +19,7 @@ describe('a disk with less than 20 % of its reserve', () => {
 
   it('was filled to its last byte, a broker’s above all: events are refused with the reason, and things can be removed', async () => {
     const refused = await eventually(
-      () => tributary.producer.call('POST', './events/track', { body: { event: 'E', user_id: 'u' } }),
+      () => tributary.producer.call('POST', './events/track', { event: 'E', user_id: 'u' }),
       ({ status }) => status === 503,
       20_000,
     );

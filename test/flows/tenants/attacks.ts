@@ -88,7 +88,7 @@ async function another(attacker: Attacker): Promise<Attacker> {
 
 /** A batch with 100 of the event. */
 const hundred = ({ producer }: Attacker, event: object, count = 100) =>
-  statusOf(producer.call('POST', './events/batch', { body: { batch: Array(count).fill(event) } }));
+  statusOf(producer.call('POST', './events/batch', { batch: Array(count).fill(event) }));
 
 /** Sends a body that is compressed already. */
 function zipped({ url, writeKey, workspaceId }: Attacker, body: Buffer<ArrayBuffer>): Promise<number> {
@@ -220,7 +220,7 @@ export const ATTACKS: readonly Attack[] = [
       const bio = 'b'.repeat(2_000);
       const batch = (n: number) =>
         times(100, (at) => ({ type: 'identify', user_id: `new-${n}-${at}`, traits: { bio } }));
-      return (n) => statusOf(attacker.producer.call('POST', './events/batch', { body: { batch: batch(n) } }));
+      return (n) => statusOf(attacker.producer.call('POST', './events/batch', { batch: batch(n) }));
     },
   },
   {
@@ -312,11 +312,10 @@ export const ATTACKS: readonly Attack[] = [
       const event = { ...track('Worst 2', { a: 'ab'.repeat(400) }) };
       const calls: readonly ((n: number) => Promise<{ status: number }>)[] = [
         () => owner.call('GET', `./events/${message_id}`),
-        (n) => owner.call('POST', './event-contracts', { body: contractOf(`R${n}`, refused(n)) }),
-        (n) => owner.call('POST', './event-contracts', { body: contractOf(`Worst ${n}`, worst(n)) }),
-        (n) => owner.call('POST', './event-contracts?dry_run=true', { body: contractOf('', worst(n)) }),
-        () =>
-          producer.call('POST', './events/batch?check=contract', { body: { batch: Array(20).fill(event) } }),
+        (n) => owner.call('POST', './event-contracts', contractOf(`R${n}`, refused(n))),
+        (n) => owner.call('POST', './event-contracts', contractOf(`Worst ${n}`, worst(n))),
+        (n) => owner.call('POST', './event-contracts?dry_run=true', contractOf('', worst(n))),
+        () => producer.call('POST', './events/batch?check=contract', { batch: Array(20).fill(event) }),
         () => owner.call('GET', './recent-events?limit=1000'),
       ];
       return (n) => statusOf(calls[n % calls.length]?.(n) ?? owner.call('GET', '/me'));
@@ -334,7 +333,7 @@ export const ATTACKS: readonly Attack[] = [
       const body = {
         event: track('Tried', Object.fromEntries(times(3_900, (at) => [at.toString(36), 1]))),
       };
-      return () => statusOf(owner.call('POST', './event-forwarding-rules/test', { body }));
+      return () => statusOf(owner.call('POST', './event-forwarding-rules/test', body));
     },
   },
   {
@@ -367,7 +366,7 @@ export const ATTACKS: readonly Attack[] = [
           user_id: `large-${at % 3}`,
           traits: { f2: n + at },
         }));
-        return statusOf(attacker.producer.call('POST', './events/batch', { body: { batch } }));
+        return statusOf(attacker.producer.call('POST', './events/batch', { batch }));
       };
     },
   },
@@ -417,7 +416,7 @@ export const ATTACKS: readonly Attack[] = [
     probes: ['mail'],
     async prepare({ owner, profiles, organizationId }) {
       const address = (notification_email: string) =>
-        statusOf(owner.call('PATCH', `/organizations/${organizationId}`, { body: { notification_email } }));
+        statusOf(owner.call('PATCH', `/organizations/${organizationId}`, { notification_email }));
       return async (n) => {
         if (n % 50 === 0)
           return address(n % 100 === 0 ? 'attacker@example.com' : `stranger-${n % 700}@example.com`);
@@ -459,7 +458,7 @@ export const ATTACKS: readonly Attack[] = [
       const description = 'd'.repeat(900);
       return async (n) => {
         const body = { name: `c${n}`, destination_id: sink, enabled: false, description };
-        const made = await owner.call<{ id: string }>('POST', './event-forwarding-rules', { body });
+        const made = await owner.call<{ id: string }>('POST', './event-forwarding-rules', body);
         if (made.status !== 201) return statusOf(owner.call('GET', './event-forwarding-rules?limit=1000'));
         return statusOf(owner.call('DELETE', `./event-forwarding-rules/${made.body.id}`));
       };
@@ -474,7 +473,7 @@ export const ATTACKS: readonly Attack[] = [
       (n) => {
         const name = (at: number) => `${'n'.repeat(150)}-${n}-${at}`;
         const batch = times(100, (at) => track(name(at), {}, name(at)));
-        return statusOf(producer.call('POST', './events/batch', { body: { batch } }));
+        return statusOf(producer.call('POST', './events/batch', { batch }));
       },
   },
   {

@@ -78,7 +78,7 @@ describe('A workspace that amplifies its events', () => {
     let refused: { readonly status: number; readonly body: unknown } | undefined;
     const deadline = Date.now() + 90_000;
     while (refused === undefined && Date.now() < deadline) {
-      const answer = await noisy.call('POST', './events/track', { body: event(sent) });
+      const answer = await noisy.call('POST', './events/track', event(sent));
       if (answer.status === 202) sent++;
       else refused = answer;
       if (sent % 10 === 0) await quiet.post('./events/track', { event: 'Read', user_id: `q${sent}` });
@@ -125,7 +125,7 @@ describe('A workspace that amplifies its events', () => {
 
     // Deliveries that the budget refused cannot be redriven now, but they can be discarded.
     const body = { cause: 'over_budget' };
-    expect((await owner.call('POST', './deliveries/redrive', { body })).status).toBe(429);
-    expect((await owner.call('POST', './deliveries/discard', { body })).status).toBe(202);
+    expect((await owner.call('POST', './deliveries/redrive', body)).status).toBe(429);
+    expect((await owner.call('POST', './deliveries/discard', body)).status).toBe(202);
   });
 });

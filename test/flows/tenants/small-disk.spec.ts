@@ -57,7 +57,7 @@ describe.skipIf(noMounts !== undefined)('two tenants that share a small disk', (
       while (!hasEnded) {
         const message_id = randomUUID();
         const body = { event: 'Kept', user_id: 'u', message_id };
-        const answer = await producer.call('POST', './events/track', { body });
+        const answer = await producer.call('POST', './events/track', body);
         if (answer.status === 202) kept.push(message_id);
         else refused.push(answer.body);
         if (refused.length === 0) await sleep(100);
@@ -80,7 +80,7 @@ describe.skipIf(noMounts !== undefined)('two tenants that share a small disk', (
         const { status, body } = await flooding.call<{ quota?: string; reason?: string }>(
           'POST',
           './events/batch',
-          { body: { batch } },
+          { batch },
         );
         answers.add(body.quota ?? body.reason ?? status);
         if (status < 300) people.push(...batch.map(({ user_id }) => user_id));

@@ -21,7 +21,7 @@ async function forwardTo({ owner }: Tributary, webhook: Webhook): Promise<void> 
   // Writes are 503 while brokers elect leaders for new topics.
   const make = async (path: string, body: object) => {
     const answer = await eventually(
-      () => owner.call<{ id: string }>('POST', path, { body }),
+      () => owner.call<{ id: string }>('POST', path, body),
       ({ status }) => status !== 503,
     );
     expect(answer.status).toBe(201);
@@ -52,10 +52,12 @@ async function forwardTo({ owner }: Tributary, webhook: Webhook): Promise<void> 
 async function send({ producer }: Tributary, traceparent?: string): Promise<string> {
   const { status, body } = await eventually(
     () =>
-      producer.call<{ message_id: string }>('POST', './events/track', {
-        body: { event: EVENT, user_id: 'ada' },
-        headers: traceparent === undefined ? {} : { traceparent },
-      }),
+      producer.call<{ message_id: string }>(
+        'POST',
+        './events/track',
+        { event: EVENT, user_id: 'ada' },
+        traceparent === undefined ? {} : { traceparent },
+      ),
     (answer) => answer.status !== 503,
   );
   expect(status).toBe(202);

@@ -33,17 +33,15 @@ describe('Transformations', () => {
 
   const example = (properties: object) => ({ type: 'track', event: 'E', user_id: 'u', properties });
   const create = (body: object) =>
-    tributary.owner.call<Transformation>('POST', './event-transformations', { body });
+    tributary.owner.call<Transformation>('POST', './event-transformations', body);
   const rule = (transformationId: string, eventName: string) =>
     tributary.owner.call<{ id: string }>('POST', './event-forwarding-rules', {
-      body: {
-        name: eventName,
-        destination_id: destinationId,
-        event_types: ['track'],
-        event_names: [eventName],
-        transformation_id: transformationId,
-        enabled: true,
-      },
+      name: eventName,
+      destination_id: destinationId,
+      event_types: ['track'],
+      event_names: [eventName],
+      transformation_id: transformationId,
+      enabled: true,
     });
   const arrived = (event: string, count = 1) =>
     eventually(

@@ -2,12 +2,13 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey, type Operation, PERMISSIONS, permissionOf, Unavailable } from '@tributary/core';
 import type { RouteOptions } from 'fastify';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { InjectClient } from '../../helpers/gateway.ts';
+import { Client } from '../../helpers/client.ts';
+import { inProcess } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
-let writeKey: InjectClient;
+let owner: Client;
+let writeKey: Client;
 beforeAll(async () => {
   owner = await test.openWorkspace();
   writeKey = owner.with({ token: await owner.writeKey() });
@@ -16,7 +17,7 @@ beforeAll(async () => {
 const operationOf = ({ config }: RouteOptions) => config?.operation as Operation;
 
 /** Calls a route with nonexistent ids, and no body. */
-function call(client: InjectClient, { method, url }: RouteOptions, headers: Record<string, string> = {}) {
+function call(client: Client, { method, url }: RouteOptions, headers: Record<string, string> = {}) {
   const path = url
     .replace(':workspaceId', String(owner.workspaceId))
     .replaceAll(/:[a-zA-Z]+/g, () => randomUUID());
@@ -28,7 +29,7 @@ const forget = () => test.clock.pass(60_000);
 
 describe('every route', () => {
   it('is 400 without the workspace header, 403 with that of another workspace', async () => {
-    const silent = new InjectClient(test.app, owner.token);
+    const silent = new Client(inProcess(test.app), owner.token);
     const named = (id: string) => ({ 'x-workspace-id': id });
     const scoped = test.routes.filter(
       (route) =>

@@ -1,6 +1,6 @@
 import { applyWithAudit, CatalogState, type Fact, newId, TOPIC } from '@tributary/core';
 import { beforeAll, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 interface Shown {
@@ -15,7 +15,7 @@ interface Shown {
 }
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 let sourceId: string;
 let keyId: string;
 let changedBy: string;

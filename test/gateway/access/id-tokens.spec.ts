@@ -2,7 +2,8 @@ import { createPublicKey, randomBytes } from 'node:crypto';
 import { nameId } from '@tributary/core';
 import { type JWTPayload, SignJWT, UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { Client } from '../../helpers/client.ts';
+import { inProcess, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { CLIENT_ID, type OidcProvider, startOidcProvider } from '../../helpers/oidc-provider.ts';
 
 /**
@@ -33,7 +34,7 @@ afterAll(async () => {
 /** Passes the periods in which failed sign-ins and unknown keys count against a caller. */
 beforeEach(() => test.clock.pass(60_000));
 
-const listing = (token: string) => new InjectClient(test.app, token).call('GET', '/workspaces');
+const listing = (token: string) => new Client(inProcess(test.app), token).call('GET', '/workspaces');
 const accountOf = ({ issuer }: OidcProvider, subject: string) =>
   test.dependencies.catalog.state.account(nameId('account', issuer, subject));
 

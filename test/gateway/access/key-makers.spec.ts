@@ -2,7 +2,8 @@ import { gateway } from '@tributary/gateway';
 import { createServer } from '@tributary/gateway/server';
 import { openLogCatalog } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { InjectClient, refusedFor } from '../../helpers/gateway.ts';
+import { Client } from '../../helpers/client.ts';
+import { inProcess, refusedFor } from '../../helpers/gateway.ts';
 import { makeClientKey, PROFILE_CALLS, ProfileClient, sendInto } from '../../helpers/profile-client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
@@ -42,7 +43,7 @@ async function open() {
 type Opened = Awaited<ReturnType<typeof open>>;
 
 /** A key of every kind, created by an admin of the organization. */
-async function makeKeys({ organizationId, orgId }: Opened, maker: InjectClient) {
+async function makeKeys({ organizationId, orgId }: Opened, maker: Client) {
   const body = { name: 'stays', role: 'admin' };
   const api = await maker.ok<{ id: string; key: string }>('POST', './api-keys', body);
   const site = { name: 'site', environment: 'production' };
@@ -141,7 +142,7 @@ describe('a removed admin', () => {
       }),
     });
     onTestFinished(() => late.close());
-    const behind = new InjectClient(late, client.token, String(place.owner.workspaceId));
+    const behind = new Client(inProcess(late), client.token, String(place.owner.workspaceId));
     expect((await behind.call('POST', './api-keys', { name: 'early', role: 'admin' })).status).toBe(201);
     await place.owner.ok('DELETE', path);
     expect(await behind.call('POST', './api-keys', { name: 'late', role: 'admin' })).toMatchObject({

@@ -2,7 +2,8 @@ import { gateway } from '@tributary/gateway';
 import { createServer } from '@tributary/gateway/server';
 import { openLogCatalog } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { InjectClient } from '../../helpers/gateway.ts';
+import { Client } from '../../helpers/client.ts';
+import { inProcess } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 interface Member {
@@ -28,11 +29,11 @@ async function open() {
   return { owner, members, guests, organizationId: workspace.organization_id };
 }
 
-const add = (client: InjectClient, place: string, email: string, role: string) =>
+const add = (client: Client, place: string, email: string, role: string) =>
   client.ok<Member>('POST', place, { email, role });
 
 /** A signed-in person with a role. */
-async function join(owner: InjectClient, place: string, role: string) {
+async function join(owner: Client, place: string, role: string) {
   const email = newAddress();
   const member = await add(owner, place, email, role);
   return { client: (await test.signIn(email)).with({ workspaceId: String(owner.workspaceId) }), member };
@@ -175,7 +176,7 @@ describe('two gateways on one log', () => {
     });
     return {
       catalog,
-      as: (client: InjectClient) => new InjectClient(app, client.token, client.workspaceId),
+      as: (client: Client) => new Client(inProcess(app), client.token, client.workspaceId),
     };
   }
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConfirmationClaim, newId, parseKeyRing, signConfirmation, TOPIC } from '@tributary/core';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 interface Organization {
@@ -21,7 +21,7 @@ const HOOK = { name: 'CRM', type: 'webhook', settings: { url: 'https://crm.examp
 const test = await suiteGateway({
   env: { TRIBUTARY_SMTP_URL: 'smtp://127.0.0.1:1', TRIBUTARY_MAIL_FROM: 'tributary@example.com' },
 });
-let owner: InjectClient;
+let owner: Client;
 let organizationId: string;
 beforeAll(async () => {
   owner = await test.openWorkspace('owner@example.com');

@@ -1,6 +1,7 @@
 import { CLIENT_KEY_SCOPES } from '@tributary/core';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
 import { makeClientKey, ProfileClient, sendInto } from '../../helpers/profile-client.ts';
 import { awayProfiles } from '../../helpers/profile-gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
@@ -15,7 +16,7 @@ interface Organization {
 const test = await suiteGateway();
 const ann = await test.signIn('ann@example.com');
 
-const make = (client: InjectClient, fields: object = {}) =>
+const make = (client: Client, fields: object = {}) =>
   client.ok<Organization>('POST', '/organizations', { name: 'Org', ...fields });
 
 describe('organizations', () => {

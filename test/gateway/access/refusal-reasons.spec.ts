@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { makeKey, Unavailable } from '@tributary/core';
 import { UnsecuredJWT } from 'jose';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { InjectClient, Injected } from '../../helpers/gateway.ts';
+import type { Answer, Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -13,14 +13,14 @@ const CHALLENGE =
   /^Bearer realm="tributary"(?:, error="(?<error>[a-z_]+)")?, error_description="(?<reason>[ !#-[\]-~]+)"(?:, scope="(?<scope>[a-z.]+)")?$/;
 
 /** The refusal in the words of RFC 6750; throws for a body beyond that of the spec and for a malformed header. */
-function refusalOf({ status, headers, body }: Injected): Record<string, string | number | undefined> {
+function refusalOf({ status, headers, body }: Answer): Record<string, string | number | undefined> {
   expect(body).toEqual({ error: status === 401 ? 'not authenticated' : 'permission denied' });
   const found = CHALLENGE.exec(String(headers['www-authenticate']));
   if (found?.groups === undefined) throw new Error(`not a challenge: ${headers['www-authenticate']}`);
   return { status, ...found.groups };
 }
 
-const reading = async (client: InjectClient) => refusalOf(await client.call('GET', './event-keys'));
+const reading = async (client: Client) => refusalOf(await client.call('GET', './event-keys'));
 
 interface MadeKey {
   readonly id: string;
@@ -139,7 +139,7 @@ describe('a 403 states', () => {
   });
 
   it('the same reason for a foreign and a missing organization, and the missing role in the caller’s own', async () => {
-    const organizationOf = async (client: InjectClient) => {
+    const organizationOf = async (client: Client) => {
       const [first] = await client.ok<{ id: string }[]>('GET', '/organizations');
       return first?.id;
     };
@@ -212,11 +212,11 @@ describe('a call of the profile API', () => {
   });
 });
 
-/** Sends headers as they are: `InjectClient` adds a credential. */
+/** Sends headers as they are: `Client` adds a credential. */
 async function bare(
   headers: Readonly<Record<string, string>>,
   { url, body }: { url?: string; body?: object } = {},
-): Promise<Injected> {
+): Promise<Answer> {
   const answer = await test.app.inject({
     method: body === undefined ? 'GET' : 'POST',
     url: url ?? `/api/v1/workspaces/${owner.workspaceId}/event-keys`,

@@ -6,9 +6,10 @@ import { gateway } from '@tributary/gateway';
 import { createServer } from '@tributary/gateway/server';
 import { openDevIssuer, openGateway, readConfig } from '@tributary/infra';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { Client } from '../../helpers/client.ts';
 import { clusterEnvironment } from '../../helpers/cluster.ts';
 import { engines, freshPrefix } from '../../helpers/engines.ts';
-import { InjectClient } from '../../helpers/gateway.ts';
+import { inProcess } from '../../helpers/gateway.ts';
 import { removePrefix } from '../../helpers/remove-prefix.ts';
 
 interface Key {
@@ -73,13 +74,13 @@ describe.each([embedded, distributed])(
           return app;
         };
         const [one, other] = [await start(), await start()];
-        const person = new InjectClient(one, await issuer.mint('owner@example.com'));
+        const person = new Client(inProcess(one), await issuer.mint('owner@example.com'));
         const { id: workspaceId } = await person.ok<{ id: string }>('POST', '/workspaces', { name: 'Two' });
         const owner = person.with({ workspaceId });
 
         for (const environmentOfKey of ['api', 'production', 'development'] as const) {
           const { key, path } = await make(owner, environmentOfKey);
-          const holder = new InjectClient(other, key, workspaceId);
+          const holder = new Client(inProcess(other), key, workspaceId);
           const ask = () => use(holder, environmentOfKey);
           expect(await ask()).toBeLessThan(300);
 
@@ -102,16 +103,16 @@ describe.each([embedded, distributed])(
           );
           expect(refusals).toBe(REFUSALS);
           expect(late).toBeLessThan(WITHIN_MS);
-          expect(await use(new InjectClient(one, key, workspaceId), environmentOfKey)).toBe(401);
+          expect(await use(new Client(inProcess(one), key, workspaceId), environmentOfKey)).toBe(401);
           const later = await start();
-          expect(await use(new InjectClient(later, key, workspaceId), environmentOfKey)).toBe(401);
+          expect(await use(new Client(inProcess(later), key, workspaceId), environmentOfKey)).toBe(401);
         }
       },
     );
   },
 );
 
-async function make(owner: InjectClient, kind: 'api' | Environment): Promise<{ key: string; path: string }> {
+async function make(owner: Client, kind: 'api' | Environment): Promise<{ key: string; path: string }> {
   const list = kind === 'api' ? './api-keys' : './event-keys';
   const body = kind === 'api' ? { name: 'k' } : { name: 'k', environment: kind };
   const { id, key } = await owner.ok<Key>('POST', list, body);
@@ -119,7 +120,7 @@ async function make(owner: InjectClient, kind: 'api' | Environment): Promise<{ k
 }
 
 /** The status of a call that uses the key. */
-async function use(holder: InjectClient, kind: 'api' | Environment): Promise<number> {
+async function use(holder: Client, kind: 'api' | Environment): Promise<number> {
   if (kind === 'api') return (await holder.call('GET', './sources')).status;
   return (await holder.call('POST', './events/track', { event: 'E', user_id: 'u', message_id: newId() }))
     .status;

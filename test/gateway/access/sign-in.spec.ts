@@ -1,7 +1,7 @@
 import { type Fact, nameId, TOPIC, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { eventually } from '../../helpers/client.ts';
-import { InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { Client, eventually } from '../../helpers/client.ts';
+import { inProcess, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { type OidcProvider, type Person, startOidcProvider } from '../../helpers/oidc-provider.ts';
 
 const REFUSED = { status: 401, body: { error: 'not authenticated' } };
@@ -22,7 +22,7 @@ async function open(trusted = [provider], folder?: string): Promise<TestGateway>
 }
 
 const listing = ({ app }: TestGateway, token: string) =>
-  new InjectClient(app, token).call('GET', '/workspaces');
+  new Client(inProcess(app), token).call('GET', '/workspaces');
 
 const accountId = (subject: string) => nameId('account', provider.issuer, subject);
 const accountOf = ({ dependencies }: TestGateway, subject: string) =>
@@ -87,7 +87,7 @@ describe('the account of a person', () => {
     expect(accountOf(other, 'ada')).toEqual(accountOf(one, 'ada'));
     expect((await factsAbout(one, 'ada')).length).toBeLessThanOrEqual(2);
 
-    const { id } = await new InjectClient(one.app, token).ok<{ id: string }>('POST', '/workspaces', {
+    const { id } = await new Client(inProcess(one.app), token).ok<{ id: string }>('POST', '/workspaces', {
       name: 'W',
     });
     const seen = await eventually(

@@ -1,11 +1,11 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const HOUR = 3_600_000;
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 beforeAll(async () => {
   owner = await test.openWorkspace();
   await countPastWeeks();

@@ -1,4 +1,5 @@
-import type { InjectClient, TestGateway } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import type { TestGateway } from '../../helpers/gateway.ts';
 
 /** What these tests read of a JSON schema. */
 export interface Schema {
@@ -39,7 +40,7 @@ export interface Operation {
 
 /** Entities that a reader has created before: ids by the names of parameters and fields, and a key of each kind. */
 export interface Setup {
-  readonly client: InjectClient;
+  readonly client: Client;
   readonly ids: Readonly<Record<string, string>>;
   readonly orgId: number;
   readonly writeKey: string;

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway({
@@ -11,7 +11,7 @@ const test = await suiteGateway({
 type Item = Readonly<Record<string, unknown>> & { readonly id: string };
 
 /** All items of a list, and the count that it states. */
-async function readAll(client: InjectClient, path: string, query: Readonly<Record<string, string>>) {
+async function readAll(client: Client, path: string, query: Readonly<Record<string, string>>) {
   const list = `${path}?${new URLSearchParams({ ...query, count: 'true' })}`;
   const count = (await client.call('GET', list)).headers['x-total-count'];
   return { items: (await client.allPages<Item>(list)).flat(), count };
@@ -36,7 +36,7 @@ function inOrder(items: readonly Item[], sort: string): readonly Item[] {
 const NAMES = ['checkout', 'Checkout EU', 'émile', 'billing', 'Billing (old)', 'z', 'A'];
 
 describe('the list of', () => {
-  let owner: InjectClient;
+  let owner: Client;
   beforeEach(async () => {
     owner = await test.openWorkspace(`${randomUUID()}@example.com`);
   });

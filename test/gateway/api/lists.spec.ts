@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -9,7 +9,7 @@ interface Listed {
 }
 
 /** Follows `Link` to the end; `between` is called after each page. */
-async function walk(client: InjectClient, list: string, between: (page: number) => Promise<void>) {
+async function walk(client: Client, list: string, between: (page: number) => Promise<void>) {
   const pages: string[][] = [];
   for await (const page of client.pages(list)) {
     pages.push(page.map(({ id }) => id));
@@ -62,7 +62,7 @@ describe('a list', () => {
     const bob = await test.signIn('bob@example.com');
     await ann.ok('GET', '/workspaces');
     const made: string[] = [];
-    const make = async (of: InjectClient, body: object) => {
+    const make = async (of: Client, body: object) => {
       const workspace = await of.ok<Listed & { organization_id: string }>('POST', '/workspaces', body);
       made.unshift(workspace.id);
       return workspace;

@@ -1,7 +1,8 @@
 import { QUOTA_NAMES, QUOTAS, type QuotaName, type Quotas } from '@tributary/core';
 import { ChangeLimits } from '@tributary/gateway';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 /** Small, and all different. */
@@ -40,7 +41,7 @@ const test = await suiteGateway({ env });
 let people = 0;
 
 interface Setting {
-  readonly owner: InjectClient;
+  readonly owner: Client;
   readonly organization: string;
 }
 

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { beforeAll, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 let destination: { readonly id: string };
 beforeAll(async () => {
   owner = await test.openWorkspace();

@@ -1,12 +1,12 @@
 import { type CanonicalEvent, TOPIC } from '@tributary/core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
 import { measured } from '../../helpers/measured.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });

@@ -1,10 +1,10 @@
 import { CatalogState, type Contract, contractVersionEntries } from '@tributary/core';
 import { beforeEach, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 let id: string;
 /** As the API showed each while it was the newest. */
 let shown: Contract[];

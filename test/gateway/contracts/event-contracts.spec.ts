@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { newId } from '@tributary/core';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { type InjectClient, refusedFor } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });

@@ -1,12 +1,13 @@
 import { newId, TOPIC } from '@tributary/core';
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { Client } from '../../helpers/client.ts';
 import { countAccepted } from '../../helpers/counts.ts';
-import { type InjectClient, openTestGateway, refusedFor } from '../../helpers/gateway.ts';
+import { openTestGateway, refusedFor } from '../../helpers/gateway.ts';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });

@@ -10,12 +10,13 @@ import {
   Unavailable,
 } from '@tributary/core';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Client } from '../../helpers/client.ts';
 import { deadDelivery, type Outcome } from '../../helpers/dead-delivery.ts';
-import { type InjectClient, refusedFor } from '../../helpers/gateway.ts';
+import { refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 let destinationId: string;
 let ruleId: string;
 beforeEach(async () => {

@@ -1,6 +1,7 @@
 import type { GrantResult, ServiceGrants, ServiceTokens } from '@tributary/core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, refusedFor, type TestGateway } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { openTestGateway, refusedFor, type TestGateway } from '../../helpers/gateway.ts';
 
 interface Shown {
   readonly id: string;
@@ -34,8 +35,8 @@ const service = {
 };
 
 let gateway: TestGateway;
-let owner: InjectClient;
-let stranger: InjectClient;
+let owner: Client;
+let stranger: Client;
 
 beforeAll(async () => {
   const grants: Partial<ServiceGrants> = {
@@ -67,7 +68,7 @@ const make = () => owner.ok<Shown>('POST', './destinations', { name: 'Rows', typ
 const begin = ({ id }: Shown) => owner.ok<Begun>('POST', `./destinations/${id}/connection`, {});
 const callbackOf = ({ redirect_uri, state }: Begun, code = 'code-1') =>
   `${redirect_uri}?${new URLSearchParams({ code, state })}`;
-const complete = (client: InjectClient, { id }: Shown, callback_url: string) =>
+const complete = (client: Client, { id }: Shown, callback_url: string) =>
   client.call<Shown>('POST', `./destinations/${id}/connection/completion`, { callback_url });
 const read = ({ id }: Shown) => owner.ok<Shown>('GET', `./destinations/${id}`);
 

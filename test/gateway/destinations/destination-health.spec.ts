@@ -2,11 +2,12 @@ import { join } from 'node:path';
 import { type HealthSample, Unavailable } from '@tributary/core';
 import { openSqliteHealthBoard } from '@tributary/infra';
 import { beforeEach, expect, it } from 'vitest';
-import { InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import { Client } from '../../helpers/client.ts';
+import { inProcess, openTestGateway } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });
@@ -30,7 +31,7 @@ it('is shown without the retrying deliveries while history does not answer', asy
     groups: () => Promise.reject(new Unavailable('down')),
   });
   const told = await openTestGateway({ folder: test.folder, dependencies: { history: down } });
-  const asking = new InjectClient(told.app, owner.token, owner.workspaceId);
+  const asking = new Client(inProcess(told.app), owner.token, owner.workspaceId);
   const shown = { state: 'no_traffic', retrying: null };
   expect(await asking.ok('GET', `./destinations/${id}/health`)).toMatchObject(shown);
   expect(await asking.ok('GET', './destinations/health?state=no_traffic')).toMatchObject([shown]);

@@ -1,9 +1,10 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 
 let gateway: TestGateway;
-let owner: InjectClient;
+let owner: Client;
 const sockets = new Set<Socket>();
 let taken = 0;
 /** Accepts connections and never answers. */
@@ -49,7 +50,7 @@ const KINDS = {
   }),
 };
 
-async function testOf(type: keyof typeof KINDS, owner: InjectClient): Promise<string> {
+async function testOf(type: keyof typeof KINDS, owner: Client): Promise<string> {
   const { port } = silent.address() as AddressInfo;
   const body = { name: type, type, settings: KINDS[type](port) };
   const { id } = await owner.ok<{ readonly id: string }>('POST', './destinations', body);

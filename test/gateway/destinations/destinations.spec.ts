@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { type HealthReport, isSealed } from '@tributary/core';
 import { beforeEach, expect, it } from 'vitest';
-import { InjectClient, openTestGateway, refusedFor } from '../../helpers/gateway.ts';
+import { Client } from '../../helpers/client.ts';
+import { inProcess, openTestGateway, refusedFor } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const MASK = '********';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 beforeEach(async () => {
   owner = await test.openWorkspace();
 });
@@ -224,7 +225,7 @@ it('the health of a destination has the figures that the delivering processes re
     folder: test.folder,
     dependencies: { healthBoard: { read: async () => [report], history: async () => [] } },
   });
-  const asking = new InjectClient(told.app, owner.token, owner.workspaceId);
+  const asking = new Client(inProcess(told.app), owner.token, owner.workspaceId);
   expect(await asking.ok('GET', `./destinations/${id}/health`)).toMatchObject({
     active: true,
     delivered_per_second: 2,

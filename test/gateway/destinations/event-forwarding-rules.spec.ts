@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { type CanonicalEvent, type JsonObject, TOPIC } from '@tributary/core';
 import { beforeEach, expect, it } from 'vitest';
-import { type InjectClient, refusedFor } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { refusedFor } from '../../helpers/gateway.ts';
 import { putJudged, trackEvent } from '../../helpers/judged-events.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 let destinationId: string;
 beforeEach(async () => {
   owner = await test.openWorkspace();

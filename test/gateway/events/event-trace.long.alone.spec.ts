@@ -1,7 +1,8 @@
 // Runs alone in the long form: it compares times.
 import { expect, it, onTestFinished } from 'vitest';
 import { percentile } from '../../bench/table.ts';
-import { type InjectClient, openTestGateway } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { openTestGateway } from '../../helpers/gateway.ts';
 import { measured } from '../../helpers/measured.ts';
 
 /** The share of their speed that events keep. */
@@ -14,7 +15,7 @@ const AT_A_TIME = 20;
 const ASKS_EVERY_MS = 500;
 
 /** Events a second that were made durable. */
-async function eventsPerSecond(producer: InjectClient): Promise<number> {
+async function eventsPerSecond(producer: Client): Promise<number> {
   const began = performance.now();
   let left = EVENTS;
   const send = async () => {

@@ -1,12 +1,12 @@
 import { beforeAll, expect, it } from 'vitest';
+import type { Client } from '../../helpers/client.ts';
 import { countAccepted } from '../../helpers/counts.ts';
-import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const HOUR = 3_600_000;
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 let hour: number;
 beforeAll(async () => {
   owner = await test.openWorkspace();

@@ -2,9 +2,9 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type TailedEvent, Unavailable } from '@tributary/core';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { eventually } from '../../helpers/client.ts';
+import { type Client, eventually } from '../../helpers/client.ts';
 import { type EventStream, openEventStream, type StreamOptions } from '../../helpers/event-stream.ts';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { measured } from '../../helpers/measured.ts';
 
 const LIMITS = {
@@ -19,7 +19,7 @@ const TRUSTED_MS = 60_000;
 
 let test: TestGateway;
 let base: string;
-let owner: InjectClient;
+let owner: Client;
 beforeEach(async () => {
   test = await openTestGateway({ dependencies: { liveLimits: LIMITS, trustCatalogForMs: TRUSTED_MS } });
   base = await test.app.listen({ host: '127.0.0.1', port: 0 });

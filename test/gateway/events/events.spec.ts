@@ -1,6 +1,7 @@
 import { type ContractVerdict, Overloaded, TokenBuckets, TooLarge, Unavailable } from '@tributary/core';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { type InjectClient, openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { openTestGateway, type TestGateway } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const test = await suiteGateway();
@@ -107,7 +108,7 @@ describe('checked by a contract that is slow and blocks', () => {
   };
   let judged = 0;
   let checked: TestGateway;
-  let owner: InjectClient;
+  let owner: Client;
   beforeAll(async () => {
     checked = await openTestGateway({
       dependencies: {
@@ -143,7 +144,7 @@ describe('checked by a contract that is slow and blocks', () => {
   const track = (user_id: string) => ({ event: 'Paid', user_id });
   const items = (size: number, user_id = 'u') =>
     Array.from({ length: size }, () => ({ type: 'track', ...track(user_id) }));
-  const send = (to: InjectClient, batch: readonly object[], query = '?check=contract') =>
+  const send = (to: Client, batch: readonly object[], query = '?check=contract') =>
     to.call('POST', `./events/batch${query}`, { batch });
 
   it('a batch delayed all others until all of it was evaluated: others are answered in between', async () => {

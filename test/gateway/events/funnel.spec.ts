@@ -1,6 +1,6 @@
 import { type FunnelIncrement, Unavailable } from '@tributary/core';
 import { beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const HOUR = 3_600_000;
@@ -25,7 +25,7 @@ interface Funnel {
 }
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 let hour: number;
 beforeAll(async () => {
   owner = await test.openWorkspace();

@@ -1,7 +1,7 @@
 import { organizationScope, TOPIC } from '@tributary/core';
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { Client } from '../../helpers/client.ts';
 import { deadDelivery } from '../../helpers/dead-delivery.ts';
-import type { InjectClient } from '../../helpers/gateway.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
 const MIB = 2 ** 20;
@@ -11,8 +11,8 @@ const CALL = { event: 'Paid', userId: 'u' };
 const test = await suiteGateway({
   env: { TRIBUTARY_WORKSPACE_BYTES_PER_HOUR: '7MiB', TRIBUTARY_WORKSPACE_BYTES_HELD: '11MiB' },
 });
-let owner: InjectClient;
-let writer: InjectClient;
+let owner: Client;
+let writer: Client;
 beforeEach(async () => {
   owner = await test.openWorkspace();
   writer = owner.with({ token: await owner.writeKey() });

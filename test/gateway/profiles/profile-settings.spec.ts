@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { type ProfileOperation, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import { openProfiles, type ProfileClient, sendInto } from '../../helpers/profile-client.ts';
 import { suiteGateway } from '../suite-gateway.ts';
 
@@ -13,7 +13,7 @@ interface Refusal {
 const test = await suiteGateway();
 
 /** A new organization, its settings and its profiles. */
-async function open(): Promise<{ owner: InjectClient; path: string; client: ProfileClient; id: string }> {
+async function open(): Promise<{ owner: Client; path: string; client: ProfileClient; id: string }> {
   const owner = await test.openWorkspace(`${randomUUID()}@example.com`);
   const { client, id } = await openProfiles(owner, owner.workspaceId, sendInto(test.app));
   return { owner, client, id, path: `/organizations/${id}/profile-settings` };

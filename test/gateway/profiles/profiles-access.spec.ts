@@ -1,6 +1,7 @@
 import { CLIENT_KEY_SCOPES, type ClientKeyScope } from '@tributary/core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type InjectClient, openTestGateway, refusedFor, type TestGateway } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
+import { openTestGateway, refusedFor, type TestGateway } from '../../helpers/gateway.ts';
 import { type OidcProvider, startOidcProvider } from '../../helpers/oidc-provider.ts';
 import {
   makeClientKey,
@@ -17,7 +18,7 @@ const DENIED = { status: 403, body: { error: 'permission denied' } };
 
 let provider: OidcProvider;
 let test: TestGateway;
-let owner: InjectClient;
+let owner: Client;
 let organization: ProfileOrganization;
 let client: ProfileClient;
 beforeAll(async () => {

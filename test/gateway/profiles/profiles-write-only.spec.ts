@@ -1,6 +1,6 @@
 import type { ProfileRecord } from '@tributary/core';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { InjectClient } from '../../helpers/gateway.ts';
+import type { Client } from '../../helpers/client.ts';
 import {
   makeClientKey,
   openProfiles,
@@ -13,7 +13,7 @@ import { suiteGateway } from '../suite-gateway.ts';
 const WRITE = 'profile.write';
 
 const test = await suiteGateway();
-let owner: InjectClient;
+let owner: Client;
 let organization: ProfileOrganization;
 let full: ProfileClient;
 let writeOnly: ProfileClient;

@@ -103,7 +103,7 @@ async function startProcesses(engineSettings: Readonly<Record<string, string>>) 
     const startedAt = performance.now();
     const body = { event: 'Paid', message_id, user_id: `u${message_id.length}${message_id.at(-1)}` };
     for (;;) {
-      const { status } = await producer.call('POST', './events/track', { body });
+      const { status } = await producer.call('POST', './events/track', body);
       if (status === 202) break;
       expect(status).toBe(503);
       await sleep(50);

@@ -83,7 +83,7 @@ describe.skipIf(server === undefined)('A process of loaders', () => {
         return { type: 'track', message_id: `l-${n}`, user_id: `u${n % 50}`, ...eventOf(n) };
       });
       for (;;) {
-        const { status } = await producer.call('POST', './events/batch', { body: { batch } });
+        const { status } = await producer.call('POST', './events/batch', { batch });
         if (status === 202) break;
         if (status !== 429 && status !== 503) throw new Error(`events are answered ${status}`);
         await sleep(50);

@@ -52,7 +52,7 @@ describe.skipIf(engines() === undefined)('a rolling restart of gateways behind a
     // The other gateway answers 401 until it has folded the fact about the key.
     for (const url of urls)
       await expect
-        .poll(() => new Client(url, key, workspaceId).call('POST', './events/track', { body: EVENT }))
+        .poll(() => new Client(url, key, workspaceId).call('POST', './events/track', EVENT))
         .toMatchObject({ status: 202 });
 
     const balancer = await startBalancer(urls, POLL_MS);

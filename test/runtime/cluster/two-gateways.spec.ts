@@ -49,7 +49,7 @@ describe.skipIf(engines() === undefined)('two gateways, each a process', () => {
 
   const streamThere = (token: string) => openEventStream(thereUrl, { token, workspaceId });
   const send = (key: string) =>
-    there.with({ token: key }).call('POST', './events/track', { body: { event: 'E', user_id: 'u' } });
+    there.with({ token: key }).call('POST', './events/track', { event: 'E', user_id: 'u' });
 
   it('a write key that one revokes is refused by the other within a second, among its events', async () => {
     const takenForMs = async () => {

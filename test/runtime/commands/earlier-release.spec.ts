@@ -109,7 +109,7 @@ describe('the data folder of an earlier release', () => {
   it('answers with its profiles, and unifies new events with them', async () => {
     const { client } = await openProfiles(
       {
-        ok: async (method, path, body) => (await tributary.owner.call(method, path, { body })).body as never,
+        ok: async (method, path, body) => (await tributary.owner.call(method, path, body)).body as never,
       },
       tributary.workspaceId,
       sendTo(tributary.url),

@@ -142,7 +142,7 @@ describe('tributary secrets rotate', () => {
         const path = `./destinations/${one?.id}`;
         const stored = await tributary.owner.get<{ type: string; settings: { url: string } }>(path);
         const body = { name: `edited ${n}`, type: stored.type, settings: stored.settings, enabled: true };
-        const { status } = await tributary.owner.call('PUT', path, { body });
+        const { status } = await tributary.owner.call('PUT', path, body);
         // A concurrent rotation is a conflict, as any other change would be.
         expect([200, 409]).toContain(status);
       }

@@ -30,7 +30,7 @@ const statusOf = async (url: string) => (await fetch(`${url}/readyz`)).status;
 /** Sends batches until `stop`; collects the ids of what was answered 202, and the refusals. */
 class Producer {
   readonly taken = new Set<string>();
-  readonly refusals: { readonly status: number; readonly retryAfter: string | null }[] = [];
+  readonly refusals: { readonly status: number; readonly retryAfter: unknown }[] = [];
   isStopped = false;
   readonly #ended: Promise<void>;
 
@@ -53,9 +53,9 @@ class Producer {
         message_id: crypto.randomUUID(),
         properties: { padding },
       }));
-      const { status, headers } = await client.call('POST', './events/batch', { body: { batch } });
+      const { status, headers } = await client.call('POST', './events/batch', { batch });
       if (status === 202) for (const { message_id } of batch) this.taken.add(message_id);
-      else this.refusals.push({ status, retryAfter: headers.get('retry-after') });
+      else this.refusals.push({ status, retryAfter: headers['retry-after'] });
       await sleep(pauseMs());
     }
   }

@@ -98,8 +98,7 @@ it.skipIf(group === undefined).each([
           user_id: `u${(from + i) % 5_000}`,
           properties: { n: i, filling: 'x'.repeat(300) },
         }));
-        while ((await producer.call('POST', './events/batch', { body: { batch } })).status !== 202)
-          await sleep(50);
+        while ((await producer.call('POST', './events/batch', { batch })).status !== 202) await sleep(50);
       }
     };
     await Promise.all(Array.from({ length: SENDERS }, send));

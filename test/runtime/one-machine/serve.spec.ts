@@ -64,7 +64,7 @@ describe('tributary serve', () => {
     expect(await stranger.get('/workspaces')).toEqual([]);
 
     const { producer } = await clientsOf(serving.url, first);
-    const track = () => producer.call('POST', './events/track', { body: { event: 'Paid', user_id: 'u' } });
+    const track = () => producer.call('POST', './events/track', { event: 'Paid', user_id: 'u' });
     expect((await track()).status).toBe(202);
     await serving.server.kill();
     serving = await startServing(environment);

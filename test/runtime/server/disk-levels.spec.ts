@@ -60,9 +60,7 @@ describe('a full disk', () => {
   ] as const)(
     'was used up by changes: %s %s%s is refused, and takes nothing of the ballast',
     async (method, path, id, body) => {
-      expect(await owner.call(method, `${path}${id === undefined ? '' : ids[id]}`, { body })).toMatchObject(
-        FULL,
-      );
+      expect(await owner.call(method, `${path}${id === undefined ? '' : ids[id]}`, body)).toMatchObject(FULL);
       expect(disk.given).toBe(0);
     },
   );
@@ -75,7 +73,7 @@ describe('a full disk', () => {
       ['PATCH', `./destinations/${ids.destination}`, { paused: true }],
       ['POST', './deliveries/discard', undefined],
     ] as const) {
-      const { status } = await owner.call(method, path, body === undefined ? {} : { body });
+      const { status } = await owner.call(method, path, body);
       expect([path, status]).toEqual([path, expect.toSatisfy((code: number) => code < 300)]);
     }
     expect(disk.given).toBe(0);
@@ -86,7 +84,7 @@ describe('a full disk', () => {
     expect((await owner.call('POST', './deliveries/discard')).status).toBe(202);
     disk.hasHalf = false;
     expect(await owner.call('POST', './deliveries/discard')).toMatchObject(FULL);
-    const switchOff = { body: { enabled: false } };
+    const switchOff = { enabled: false };
     expect(await owner.call('PATCH', `./destinations/${ids.destination}`, switchOff)).toMatchObject(FULL);
     expect((await owner.call('GET', './sources')).status).toBe(200);
     expect(disk.given).toBe(0);

@@ -15,8 +15,7 @@ async function serve(...told: Parameters<typeof served>) {
 }
 
 describe('limits of a client', () => {
-  const track = (producer: Client) =>
-    producer.call('POST', './events/track', { body: { event: 'E', user_id: 'u' } });
+  const track = (producer: Client) => producer.call('POST', './events/track', { event: 'E', user_id: 'u' });
   const workspaces = (person: Client) => person.call('GET', '/workspaces');
 
   describe('of time and connections', () => {
@@ -81,10 +80,10 @@ describe('limits of a client', () => {
     it('headers have at most 16 KiB', async () => {
       const { person } = await serve();
       expect(
-        (await person.call('GET', '/workspaces', { headers: { 'x-long': 'a'.repeat(14_000) } })).status,
+        (await person.call('GET', '/workspaces', undefined, { 'x-long': 'a'.repeat(14_000) })).status,
       ).toBe(200);
-      const refused = await person.call<{ details: unknown }>('GET', '/workspaces', {
-        headers: { 'x-long': 'a'.repeat(17_000) },
+      const refused = await person.call<{ details: unknown }>('GET', '/workspaces', undefined, {
+        'x-long': 'a'.repeat(17_000),
       });
       expect(refused).toMatchObject({
         status: 400,
@@ -129,7 +128,7 @@ describe('limits of a client', () => {
       const { producer, person } = await serve({}, { limits: { events } });
       const batch = (size: number) =>
         producer.call('POST', './events/batch', {
-          body: { batch: Array.from({ length: size }, () => ({ type: 'track', event: 'E', user_id: 'u' })) },
+          batch: Array.from({ length: size }, () => ({ type: 'track', event: 'E', user_id: 'u' })),
         });
       const end = () => gateway.dependencies.log.end('events.production', 0);
       expect((await batch(15)).status).toBe(202);
@@ -137,7 +136,7 @@ describe('limits of a client', () => {
       const before = await end();
       const refused = await batch(15);
       expect(refused).toMatchObject({ status: 429, body: { error: 'too many requests' } });
-      expect(refused.headers.get('retry-after')).toBe('2');
+      expect(refused.headers['retry-after']).toBe('2');
       expect(await end()).toBe(before);
       expect((await track(producer)).status).toBe(202);
       const other = await owner.ok<{ key: string }>('POST', './event-keys', {
@@ -153,7 +152,7 @@ describe('limits of a client', () => {
       const events = new TokenBuckets({ perSecond: 10, burst: 20, clock: () => 0 });
       const { producer } = await serve({}, { limits: { events } });
       const batch = Array.from({ length: 20 }, () => ({ type: 'track', event: 'E' }));
-      const answer = await producer.call('POST', './events/batch', { body: { batch } });
+      const answer = await producer.call('POST', './events/batch', { batch });
       expect(answer).toMatchObject({ status: 202, body: { accepted: 0 } });
       expect((await track(producer)).status).toBe(429);
     });
@@ -168,7 +167,7 @@ describe('limits of a client', () => {
       for (let n = 0; n < 3; n++) expect((await workspaces(person)).status).toBe(200);
       const refused = await workspaces(person);
       expect(refused).toMatchObject({ status: 429, body: { error: 'too many requests' } });
-      expect(refused.headers.get('retry-after')).toBe('2');
+      expect(refused.headers['retry-after']).toBe('2');
       expect((await track(producer)).status).toBe(202);
       expect(taken).toHaveLength(4);
       expect(new Set(taken).size).toBe(1);
@@ -309,16 +308,16 @@ describe('limits of a client', () => {
       await workspaces(person),
       await person.with({ token: 'nobody' }).call('GET', '/workspaces'),
       await person.call('GET', '/nowhere'),
-      await person.call('POST', '/workspaces', { body: { nonsense: 1 } }),
-      await fetch(`${url}/livez`),
+      await person.call('POST', '/workspaces', { nonsense: 1 }),
+      { headers: Object.fromEntries((await fetch(`${url}/livez`)).headers) },
     ]) {
-      expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
-      expect(answer.headers.get('cache-control')).toBe('no-store');
-      expect(answer.headers.get('strict-transport-security')).toBe('max-age=3600');
-      expect(answer.headers.get('x-powered-by')).toBeNull();
+      expect(answer.headers['x-content-type-options']).toBe('nosniff');
+      expect(answer.headers['cache-control']).toBe('no-store');
+      expect(answer.headers['strict-transport-security']).toBe('max-age=3600');
+      expect(answer.headers['x-powered-by']).toBeUndefined();
     }
     const plain = await serve();
-    expect((await workspaces(plain.person)).headers.get('strict-transport-security')).toBeNull();
+    expect((await workspaces(plain.person)).headers['strict-transport-security']).toBeUndefined();
   });
 });
 

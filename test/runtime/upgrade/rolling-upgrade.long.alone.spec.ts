@@ -86,7 +86,7 @@ class Producers {
       for (let tries = n; !this.acknowledged.has(body.message_id); tries++) {
         const targets = this.#targets();
         const answer = await targets[tries % targets.length]
-          ?.call('POST', './events/track', { body })
+          ?.call('POST', './events/track', body)
           .then(({ status }) => String(status))
           .catch(() => 'connection');
         if (answer === undefined) continue;

@@ -202,7 +202,6 @@ describe('beyond its budget a workspace wrote on, by what its events did elsewhe
 
   it('a delivery whose event gets too old is not copied: it is dead, and is sent again when it is redriven', async () => {
     const { run, catalog, state, time, world } = setUpOver();
-    catalog.add('installation.created', 'i', {}, 2);
     catalog.addDestination('other');
     catalog.addRule('of-other', 'other');
     state.over = undefined;

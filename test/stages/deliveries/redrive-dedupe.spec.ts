@@ -23,8 +23,7 @@ async function setUpDead() {
   };
   const [made] = await set.run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
   const [gone] = await set.run('deliver', [handedOn(made)]);
-  const dead: DeliveryOutcome = JSON.parse(gone?.value ?? '');
-  return { ...set, posts, dead };
+  return { ...set, posts, dead: set.outcomeOf(gone) };
 }
 
 /** As written by the gateway. */
@@ -58,9 +57,9 @@ describe('two redrives in quick succession sent a delivery twice', () => {
   });
 
   it('a delivery that is dead again can be redriven again', async () => {
-    const { run, dead, posts, time } = await setUpDead();
+    const { run, outcomeOf, dead, posts, time } = await setUpDead();
     const [again] = await run('deliver', [begun(dead, 11)]);
-    const next: DeliveryOutcome = JSON.parse(again?.value ?? '');
+    const next = outcomeOf(again);
     expect(next.delivery.redrives).toBe(1);
     await run('deliver', [begun(next, 12), begun(next, 13)]);
     expect(posts).toHaveLength(3);
@@ -77,7 +76,6 @@ describe('two redrives in quick succession sent a delivery twice', () => {
     expect(retry?.headers).not.toHaveProperty(HEADER.redriveOf);
     expect(topicsOf(await run('deliver.retry', [handedOn(retry, 3)]))).toEqual([
       expect.stringContaining('deliveries.retry.'),
-      TOPIC.outcomes,
     ]);
     // Passed on with its mark by an older release without support for marks.
     const marked = handedOn({
@@ -86,7 +84,7 @@ describe('two redrives in quick succession sent a delivery twice', () => {
       value: retry?.value ?? '',
       headers: { ...retry?.headers, [HEADER.redriveOf]: deadDeliveryKey(dead) },
     });
-    expect(await run('deliver.retry', [marked])).toHaveLength(2);
+    expect(await run('deliver.retry', [marked])).toHaveLength(1);
   });
 
   it('a transformation is run again once, in the slow queue of route', async () => {

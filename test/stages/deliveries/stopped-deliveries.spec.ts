@@ -1,6 +1,6 @@
-import { type DeliveryOutcome, type Draft, HEADER, type LogEntry, type Rule, TOPIC } from '@tributary/core';
+import { type Draft, HEADER, type LogEntry, type Rule, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, passing, setUp, topicsOf } from '../harness.ts';
+import { entryOf, event, handedOn, setUp, singleOutput, topicsOf } from '../harness.ts';
 
 /** A rule with failing deliveries, one of which waits for its second attempt. */
 async function setUpRetrying(rule: Partial<Draft<Rule>> = {}, transformed?: string) {
@@ -11,7 +11,7 @@ async function setUpRetrying(rule: Partial<Draft<Rule>> = {}, transformed?: stri
   if (transformed !== undefined) {
     catalog.addTransformation('tx');
     world.transform = (_, input) =>
-      passing({ ...input, event: JSON.stringify({ ...JSON.parse(input.event), event: transformed }) });
+      singleOutput({ ...input, event: JSON.stringify({ ...JSON.parse(input.event), event: transformed }) });
   }
   const transformation_id = transformed === undefined ? null : 'tx';
   catalog.addRule('rule', 'place', { event_names: ['Order Placed'], transformation_id, ...rule });
@@ -25,8 +25,6 @@ async function setUpRetrying(rule: Partial<Draft<Rule>> = {}, transformed?: stri
   const [again] = await run('deliver', [delivery]);
   return { ...set, posts, delivery, again: handedOn(again) };
 }
-
-const outcomeIn = (value: string | undefined) => JSON.parse(value ?? '') as DeliveryOutcome;
 
 const CHANGES: readonly (readonly [what: string, change: Partial<Draft<Rule>>, reason: string])[] = [
   ['disabled', { enabled: false }, 'the rule is disabled'],
@@ -48,38 +46,38 @@ const CHANGES: readonly (readonly [what: string, change: Partial<Draft<Rule>>, r
 describe('a delivery under way went on although its rule was', () => {
   it.each(CHANGES)('%s', async (_, change, reason) => {
     for (const stage of ['deliver.retry', 'deliver', 'deliver.slow'] as const) {
-      const { catalog, run, posts, again, delivery } = await setUpRetrying();
+      const { catalog, run, outcomeOf, posts, again, delivery } = await setUpRetrying();
       catalog.add('rule.updated', 'rule', change);
       const slow = { ...delivery, position: { ...delivery.position, topic: TOPIC.deliveriesSlow } };
       const entries = { 'deliver.retry': again, deliver: delivery, 'deliver.slow': slow };
       const [dead] = await run(stage, [entries[stage]]);
       expect(dead?.topic).toBe(TOPIC.deliveriesDead);
-      expect(outcomeIn(dead?.value)).toMatchObject({ status: 'dead', cause: 'rule', reason });
+      expect(outcomeOf(dead)).toMatchObject({ status: 'dead', cause: 'rule', reason });
       expect(posts).toHaveLength(1);
     }
   });
 
   it('deleted', async () => {
-    const { catalog, run, posts, again } = await setUpRetrying();
+    const { catalog, run, outcomeOf, posts, again } = await setUpRetrying();
     catalog.add('rule.deleted', 'rule', {});
     const [dead] = await run('deliver.retry', [again]);
-    expect(outcomeIn(dead?.value)).toMatchObject({ cause: 'rule', reason: 'the rule was deleted' });
+    expect(outcomeOf(dead)).toMatchObject({ cause: 'rule', reason: 'the rule was deleted' });
     expect(posts).toHaveLength(1);
   });
 
   it('disabled while its destination was paused', async () => {
-    const { catalog, run, again } = await setUpRetrying();
+    const { catalog, run, outcomeOf, again } = await setUpRetrying();
     catalog.add('destination.updated', 'place', { paused: true });
     const [held] = await run('deliver.retry', [again]);
     catalog.add('rule.updated', 'rule', { enabled: false });
     const [dead] = await run('deliver.retry', [handedOn(held)]);
-    expect(outcomeIn(dead?.value)).toMatchObject({ cause: 'rule', reason: 'the rule is disabled' });
+    expect(outcomeOf(dead)).toMatchObject({ cause: 'rule', reason: 'the rule is disabled' });
   });
 });
 
 describe('a delivery that waited for a call to begin was made although its rule was', () => {
   it.each(CHANGES)('%s', async (_, change, reason) => {
-    const { catalog, run, world } = setUp();
+    const { catalog, run, outcomeOf, world } = setUp();
     catalog.addDestination('place', { max_concurrency: 1 });
     catalog.addDestination('elsewhere');
     catalog.addRule('rule', 'place', { event_names: ['Order Placed'] });
@@ -105,9 +103,9 @@ describe('a delivery that waited for a call to begin was made although its rule 
     answer.resolve();
     expect(await underWay).toEqual([]);
     const [dead] = await waiting;
-    expect(outcomeIn(dead?.value)).toMatchObject({ status: 'dead', cause: 'rule', reason });
+    expect(outcomeOf(dead)).toMatchObject({ status: 'dead', cause: 'rule', reason });
     expect(posts).toEqual(['first']);
-    expect(outcomeIn((await run('deliver', [third]))[0]?.value)).toMatchObject({ cause: 'rule', reason });
+    expect(outcomeOf((await run('deliver', [third]))[0])).toMatchObject({ cause: 'rule', reason });
   });
 });
 
@@ -123,7 +121,7 @@ describe('an event in the slow queue of route was delivered although its rule wa
       world.transform = () => never.promise;
       const [waiting] = await run('route', [entryOf(TOPIC.accepted, 0, event('m'))]);
       expect(waiting?.topic).toBe(TOPIC.eventsSlow);
-      world.transform = (_source, input) => passing(input);
+      world.transform = (_source, input) => singleOutput(input);
       expect(topicsOf(await run('route.slow', [handedOn(waiting)]))).toEqual([TOPIC.deliveries]);
       if (change === undefined) catalog.add('rule.deleted', 'rule', {});
       else catalog.add('rule.updated', 'rule', change);
@@ -140,7 +138,7 @@ describe('a delivery under way continues', () => {
     const set = await setUpRetrying({}, transformed);
     change(set);
     const outputRecords = await set.run('deliver.retry', [set.again]);
-    expect(topicsOf(outputRecords)).toEqual(['deliveries.retry.1m', TOPIC.outcomes]);
+    expect(topicsOf(outputRecords)).toEqual(['deliveries.retry.1m']);
     expect(set.posts).toHaveLength(2);
   };
 
@@ -171,10 +169,7 @@ describe('a delivery under way continues', () => {
     const event = JSON.parse(delivery.value).event;
     const named = { [HEADER.rules]: 'rule', [HEADER.replay]: '0192f0c1-7c7b-7d53-8a55-1d0c5f1e2a01' };
     const [replayed] = await run('route.slow', [entryOf(TOPIC.eventsSlow, 0, event, named)]);
-    expect(topicsOf(await run('deliver', [handedOn(replayed)]))).toEqual([
-      'deliveries.retry.10s',
-      TOPIC.outcomes,
-    ]);
+    expect(topicsOf(await run('deliver', [handedOn(replayed)]))).toEqual(['deliveries.retry.10s']);
     const version = catalog.state.entity('rule', event.workspace_id, 'rule')?.version;
     const asked: LogEntry = {
       ...again,

@@ -12,7 +12,7 @@ import {
 } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
 import { event, setUp } from '../harness.ts';
-import { WORKSPACE } from '../memory-catalog.ts';
+import { INSTALLATION, MemoryCatalog, WORKSPACE } from '../memory-catalog.ts';
 import { openLog } from '../on-log.ts';
 
 const RULES = 150;
@@ -26,11 +26,10 @@ const ATTEMPT_BYTES = 600;
 const uuid = (n: number) => `${String(n).padStart(8, '0')}-aaaa-4bbb-8ccc-dddddddddddd`;
 
 /** The pipeline on a log, one stage at a time, with a count of every byte that it writes. */
-async function setUpCounted(factVersion = 2) {
+async function setUpCounted(catalog = new MemoryCatalog()) {
   const log = await openLog();
-  const parts = setUp({}, { log });
-  const { catalog, run, time, notes } = parts;
-  catalog.add('installation.created', uuid(1), {}, factVersion);
+  const parts = setUp({}, { log, catalog });
+  const { run, time, notes } = parts;
   const bytes = new Map<string, number>();
   const read = new Map<string, number>();
   const add = (topic: string, count: number) => bytes.set(topic, (bytes.get(topic) ?? 0) + count);
@@ -125,12 +124,12 @@ it('one event with rules that fail wrote itself again at each attempt: it is wri
 });
 
 it('processes of 0.2.0 could not read references: events are copied until the upgrade from it is finished', async () => {
-  const { catalog, received, log } = await setUpCounted(1);
+  const { catalog, received, log } = await setUpCounted(new MemoryCatalog(1));
   catalog.addDestination('d');
   for (const id of ['r1', 'r2']) catalog.addRule(id, 'd');
   const text = 'z'.repeat(3_000);
   await received(uuid(1), { text });
-  catalog.add('installation.created', uuid(1), {}, 2);
+  catalog.add('installation.created', INSTALLATION, {}, 2);
   await received(uuid(2), { text });
   const { entries } = await log.read(TOPIC.deliveries, 0, 0);
   expect(entries.map(({ value }) => value.includes(text))).toEqual([true, true, false, false]);

@@ -199,13 +199,13 @@ describe('deliver counts', () => {
   });
 
   it('a dead delivery by its cause, and its redrive, which has no latency', async () => {
-    const { run, notes, made, world } = await setUpDelivery();
+    const { run, outcomeOf, notes, made, world } = await setUpDelivery();
     world.deliver = () => ({ outcome: 'dead', reason: 'HTTP 422' });
     const [dead] = await run('deliver', [handedOn(made)]);
     expect(sums(notes)).toEqual({ 'rule dead/destination': 1 });
     notes.splice(0);
     world.deliver = () => ({ outcome: 'delivered' });
-    const { delivery } = JSON.parse(dead?.value ?? '');
+    const { delivery } = outcomeOf(dead);
     const redriven = entryOf(
       TOPIC.deliveries,
       7,
@@ -227,7 +227,6 @@ describe('on a log', () => {
   it('the counts of stages are appended with their commits, and added to the store once', async () => {
     const log = await openLog();
     const { stages, counters, catalog } = setUp({}, { log });
-    catalog.add('installation.created', '00000000-0000-4000-8000-0000000000b1', {});
     catalog.addDestination('place');
     catalog.addRule('rule', 'place');
     const entries = Array.from({ length: 300 }, (_, n) => {

@@ -132,12 +132,12 @@ describe('a replay', () => {
   );
 
   it('keeps the first id on retries and on a dead delivery of a filter', async () => {
-    const { run, slow, original, catalog, world } = await replayedOnce({ new_ids: false });
+    const { run, outcomeOf, slow, original, catalog, world } = await replayedOnce({ new_ids: false });
     const { id } = deliveryIn(original);
     world.deliver = () => ({ outcome: 'retry', reason: 'HTTP 503', status: 503 });
     const [replayed] = await run('route.slow', [handedOn(slow)]);
     const [retried] = await run('deliver', [handedOn(replayed)]);
-    expect(deliveryIn(retried)).toMatchObject({ idempotency_key: id, attempts: [{ status: 503 }] });
+    expect(outcomeOf(retried).delivery).toMatchObject({ idempotency_key: id, attempts: [{ status: 503 }] });
 
     catalog.add('rule.updated', 'rule', { filter: 'event.properties.absent > 5' });
     const named = { ...slow?.headers, [HEADER.match]: 'named' };

@@ -1,6 +1,6 @@
 import { type DeliveryOutcome, HEADER, nameId, type SandboxResult, TOPIC } from '@tributary/core';
 import { describe, expect, it } from 'vitest';
-import { entryOf, event, handedOn, passing, START, setUp, topicsOf, until } from '../harness.ts';
+import { entryOf, event, handedOn, START, setUp, singleOutput, topicsOf, until } from '../harness.ts';
 import { WORKSPACE } from '../memory-catalog.ts';
 
 function accepted(id: string, offset = 0, headers = {}) {
@@ -193,7 +193,7 @@ describe('route', () => {
     catalog.addRule('plain', 'place');
     const release: (() => void)[] = [];
     world.transform = (_source, input) =>
-      new Promise((resolve) => release.push(() => resolve(passing(input))));
+      new Promise((resolve) => release.push(() => resolve(singleOutput(input))));
     const first = run('route', [accepted('m1', 0)]);
     await until(() => release.length === 1);
     time.pass(501);
@@ -203,7 +203,7 @@ describe('route', () => {
     expect(outputRecords[1]).toMatchObject({ headers: { [HEADER.rules]: 'rule' } });
     release[0]?.();
 
-    world.transform = (_source, input) => passing(input);
+    world.transform = (_source, input) => singleOutput(input);
     const slow = await run('route.slow', [handedOn(outputRecords[1])]);
     expect(slow.map(({ topic, value }) => [topic, JSON.parse(value).rule_id])).toEqual([
       [TOPIC.deliveries, 'rule'],

@@ -13,13 +13,14 @@ import {
   type Position,
   parseBounds,
   partitionOf,
+  sharedByCallers,
   type TopicLayout,
   type TopicSpec,
   Unavailable,
   withBounds,
 } from '@tributary/core';
 import { specOf } from '../entries.ts';
-import { type EntryBarrier, sharedByCallers, type Taken } from '../stage-runner/work.ts';
+import type { EntryBarrier, Taken } from '../stage-runner/work.ts';
 import { offsetAt, offsetsOf } from './client/client.ts';
 import type { Installation } from './topics.ts';
 

@@ -5,11 +5,12 @@ import {
   type Stage,
   type StageProgress,
   type StageReads,
+  sharedByCallers,
   TOPIC,
   type TopicSpec,
   Unavailable,
 } from '@tributary/core';
-import { type Cursor, compareCursors, sharedByCallers } from '../stage-runner/work.ts';
+import { type Cursor, compareCursors } from '../stage-runner/work.ts';
 import { firstStamp, offsetsOf } from './client/client.ts';
 import { type Installation, partitionsOf } from './topics.ts';
 

@@ -1,13 +1,12 @@
-import { type EventLog, type LogEntry, type NewEntry, type Stage, TOPIC } from '@tributary/core';
 import {
-  type Cursor,
-  compareCursors,
-  type InFlight,
-  pause,
+  type EventLog,
+  type LogEntry,
+  type NewEntry,
+  type Stage,
   sharedByCallers,
-  type Taken,
-  unlessAborted,
-} from './work.ts';
+  TOPIC,
+} from '@tributary/core';
+import { type Cursor, compareCursors, type InFlight, pause, type Taken, unlessAborted } from './work.ts';
 
 /** The newest notes that are read: a process that ends every few seconds for another reason leaves one each time. */
 const NOTES_READ = 500;

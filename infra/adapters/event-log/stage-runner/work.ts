@@ -406,22 +406,3 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
     work.then(resolve, reject).finally(() => signal.removeEventListener('abort', aborted));
   });
 }
-
-/**
- * A look-up that many need at a time: a call resolves with the next run that begins after it, and shares that run with all
- * other calls until then. Runs follow one another. A failed run fails those that waited for it alone.
- */
-export function sharedByCallers(run: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> | undefined;
-  let next: Promise<void> | undefined;
-  const runNext = async (before: Promise<void> | undefined) => {
-    await before?.catch(() => {});
-    running = next;
-    next = undefined;
-    await run();
-  };
-  return () => {
-    next ??= runNext(running);
-    return next;
-  };
-}
