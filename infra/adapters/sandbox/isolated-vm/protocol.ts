@@ -240,7 +240,7 @@ export const DEFAULT_LIMITS: SandboxLimits = {
   chunkChars: 112 * 1024,
   maxKills: 3,
   restartDelayMs: 1_000,
-  startMs: 120_000,
+  startMs: 60_000,
 };
 
 /** The limits that are settings; the others follow from them. */
