@@ -402,6 +402,15 @@ function completeAnswer(
 /** Path parameters that are answered with 401 or 403 instead of 404 when they are wrong. */
 const SCOPES_AND_KEYS: ReadonlySet<string> = new Set(['workspaceId', 'organizationId', 'writeKey']);
 
+/** Refusals that neither path nor method imply, by operation: a destination that is no warehouse, an address that is not set. */
+const OTHER_REFUSALS: Readonly<Record<string, readonly number[]>> = {
+  readWarehouse: [409],
+  readWarehouseSchema: [409],
+  listLoads: [409],
+  sendConfirmationLink: [404],
+  sendOrganizationConfirmationLink: [404],
+};
+
 /** The error responses of an operation that the route does not document itself. */
 function refusalsOf({ path, method, operation, takesVersion }: OperationWithPath): object {
   const changes = method !== 'get';
@@ -416,6 +425,7 @@ function refusalsOf({ path, method, operation, takesVersion }: OperationWithPath
     ...(takesVersion ? [412] : []),
     ...(changes ? [413, 415] : []),
     ...(isPublic ? [500] : [429, 500, 503]),
+    ...(OTHER_REFUSALS[operation.operationId ?? ''] ?? []),
   ];
   return Object.fromEntries(
     statuses
