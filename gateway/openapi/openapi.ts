@@ -208,6 +208,7 @@ const METHODS = ['get', 'post', 'put', 'patch', 'delete'] as const;
 type Method = (typeof METHODS)[number];
 
 interface DocumentedOperation {
+  readonly operationId?: string;
   /** The scope that a call of the profile API needs. */
   readonly 'x-scope'?: string;
   readonly tags?: readonly string[];
