@@ -226,9 +226,10 @@ const MAX_PATH = 32;
 function addRow(row: Row, event: EventTable, faults: PlanRemark[]): undefined {
   const fault = (message: string) => void faults.push({ path: `line ${row.line}`, message });
   event.description ??= row.eventDescription;
-  if (row.labels !== undefined) event.labels = { ...event.labels, ...labelsIn(row.labels) };
+  const labels = labelsIn(row.labels ?? '');
+  event.labels = { ...event.labels, ...labels };
   const parts = row.property === undefined ? [] : partsOf(row.property);
-  const names = [...parts.map(unescapedName), ...Object.keys(event.labels)];
+  const names = [...parts.map(unescapedName), ...Object.keys(labels)];
   if (names.includes('__proto__')) return fault('holds the key __proto__');
   if (parts.length > MAX_PATH) return fault(`has a property nested more than ${MAX_PATH} deep`);
   if (parts.includes('') && row.property !== undefined && parts.length > 1)
